@@ -1,0 +1,129 @@
+{#
+  How a daily model is built. `stream` copies this file into any dbt project it runs, so it holds nothing but what a
+  daily model needs: a range of days, and the incremental strategy `replace_where`.
+
+    {{ config(materialized='incremental', incremental_strategy='replace_where', partition_by='order_date') }}
+    select ... from {{ ref('stg_orders') }} where {{ in_range('order_date') }}
+
+  A run given the vars `start_date` and `end_date` (inclusive, YYYY-MM-DD) replaces exactly those days in one commit.
+  A run without them replaces the whole table. Both can be repeated in any order with the same result.
+#}
+
+{% macro stream_range() %}
+  {%- set days = [var('start_date', none), var('end_date', none)] -%}
+  {%- if days == [none, none] -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- for day in days if not modules.re.fullmatch('\d{4}-\d{2}-\d{2}', day | string) -%}
+    {{ exceptions.raise_compiler_error("start_date and end_date must both be days like 2025-01-31, or both be left out. Got: " ~ days) }}
+  {%- endfor -%}
+  {{ return(days) }}
+{% endmacro %}
+
+
+{% macro in_range(column) -%}
+  {#- The days of this run, as a predicate on a day column that Spark can push down to the partitions. -#}
+  {%- set days = stream_range() -%}
+  {%- if days -%}
+    ({{ column }} >= date '{{ days[0] }}' and {{ column }} <= date '{{ days[1] }}')
+  {%- else -%}
+    true
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% materialization incremental, adapter='spark', supported_languages=['sql', 'python'] %}
+  {%- if config.get('incremental_strategy') != 'replace_where' -%}
+    {{ return(dbt_spark.materialization_incremental_spark()) }}
+  {%- endif -%}
+
+  {%- set target_relation = this.incorporate(type='table') -%}
+  {%- set existing_relation = load_cached_relation(this) -%}
+
+  {{ run_hooks(pre_hooks) }}
+
+  {%- if should_full_refresh() or (existing_relation is not none and existing_relation.is_view) -%}
+    {%- if existing_relation is not none and not existing_relation.is_delta -%}
+      {%- do adapter.drop_relation(existing_relation) -%}
+    {%- endif -%}
+    {%- call statement('main') -%}
+      {{ create_table_as(False, target_relation, compiled_code) }}
+    {%- endcall -%}
+  {%- else -%}
+    {%- if existing_relation is none -%}
+      {%- call statement('create') -%}
+        {{ stream_create_table(target_relation, compiled_code) }}
+      {%- endcall -%}
+    {%- endif -%}
+    {%- set columns = stream_align_columns(target_relation, compiled_code) -%}
+    {%- call statement('main') -%}
+      {{ stream_replace_sql(target_relation, columns, compiled_code) }}
+    {%- endcall -%}
+  {%- endif -%}
+
+  {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(existing_relation, should_full_refresh())) -%}
+
+  {{ run_hooks(post_hooks) }}
+
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
+
+
+{% macro stream_replace_sql(relation, columns, sql) %}
+  {#- Columns are named because INSERT matches by position: a model whose columns moved would write them crosswise. -#}
+  {%- set day = config.require('partition_by') -%}
+  {%- set day = day if day is string else day[0] -%}
+  {%- set into = 'into ' ~ relation ~ ' replace where ' ~ in_range(day) if stream_range() else 'overwrite ' ~ relation -%}
+  insert {{ into }}
+  select {{ columns | join(', ') }}
+  from (
+    {{ sql }}
+  )
+{% endmacro %}
+
+
+{% macro stream_create_table(relation, sql) %}
+  {#-
+    Not `create or replace`: where the catalogue has forgotten a table whose files exist, this finds it again, and a run
+    of one day does not throw away the other days.
+  -#}
+  create table if not exists {{ relation }} (
+    {% for column in adapter.get_column_schema_from_query(sql) %}
+    {{ adapter.quote(column.name) }} {{ column.data_type }}
+    {%- set description = model.columns.get(column.name, {}).get('description') %}
+    {%- if description %} comment '{{ description | replace("\\", "\\\\") | replace("'", "\\'") }}'{% endif %}
+    {{- ',' if not loop.last }}
+    {% endfor %}
+  )
+  {{ file_format_clause() }}
+  {{ tblproperties_clause() }}
+  {{ partition_cols(label='partitioned by') }}
+  {{ location_clause() }}
+  comment '{{ model.description | trim | replace("\\", "\\\\") | replace("'", "\\'") }}'
+{% endmacro %}
+
+
+{% macro stream_align_columns(relation, sql) %}
+  {#- The table's columns, quoted, after adding those the model has documented since. -#}
+  {%- set present = adapter.get_columns_in_relation(relation) | map(attribute='name') | map('lower') | list -%}
+  {%- set missing = model.columns.keys() | map('lower') | reject('in', present) | list -%}
+  {%- if missing -%}
+    {%- set added = [] -%}
+    {%- for column in adapter.get_column_schema_from_query(sql) if column.name | lower in missing -%}
+      {%- do added.append(column) -%}
+    {%- endfor -%}
+    {%- if added -%}
+      {%- call statement('add_columns') -%}
+        alter table {{ relation }} add columns (
+          {% for column in added %}{{ adapter.quote(column.name) }} {{ column.data_type }}{{ ', ' if not loop.last }}{% endfor %}
+        )
+      {%- endcall -%}
+    {%- endif -%}
+    {%- set present = present + (added | map(attribute='name') | list) -%}
+  {%- endif -%}
+  {%- set quoted = [] -%}
+  {%- for name in present -%}
+    {%- do quoted.append(adapter.quote(name)) -%}
+  {%- endfor -%}
+  {{ return(quoted) }}
+{% endmacro %}

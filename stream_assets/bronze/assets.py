@@ -1,0 +1,71 @@
+"""Bronze as Dagster assets: one per contract, one day of deliveries per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from stream_assets.bronze.land import Landing, bronze_table, land
+from stream_assets.contracts.model import Contract
+from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
+from stream_assets.quality.checks import BRONZE_CHECKS, check_results, check_specs
+from stream_assets.quality.outcomes import judge_delivery, judge_files
+from stream_assets.resources import EngineResource
+from stream_assets.settings import Settings
+from stream_assets.sla.policies import freshness_policy
+
+TOUCHED = "touched_event_days"
+"""Metadata of a landing: the event days its records belong to, which the late-data sensor reads."""
+
+
+def build_bronze(settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.Definitions:
+    """The Bronze assets of these contracts."""
+    return dg.Definitions(assets=[_bronze_asset(settings, contract, partitions, retry) for contract in contracts])
+
+
+def _bronze_asset(settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.AssetsDefinition:
+    key = asset_key("bronze", contract.name)
+    table = bronze_table(settings, contract)
+    spec = dg.AssetSpec(
+        key,
+        description=f"{contract.purpose} Exactly as received.\n\n**Grain:** one row per record delivered, malformed ones included. Partitioned by delivery day.",
+        group_name="bronze",
+        kinds={"spark", "deltalake", contract.format},
+        owners=owners(contract),
+        tags=tags(contract),
+        partitions_def=partitions,
+        freshness_policy=freshness_policy(contract),
+        metadata={
+            "dagster/column_schema": column_schema(table.columns),
+            "dagster/table_name": f"bronze.{contract.name}",
+            "dagster/uri": table.path,
+            "contract": dg.MetadataValue.path(str(contract.file)),
+            "contract_version": contract.version,
+        },
+    )
+
+    @dg.multi_asset(
+        name=f"land_{contract.name}", specs=[spec], check_specs=check_specs(key, BRONZE_CHECKS), can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run(), retry_policy=retry, op_tags={"dataset": contract.name},
+    )  # fmt: skip
+    def land_deliveries(context: dg.AssetExecutionContext, engine: EngineResource) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        with engine.guarded() as spark:
+            landing = land(spark, engine.settings, contract, partition_days(context), run_id=context.run_id)
+        context.log.info(f"{contract.name}: landed {len(landing.landed)} of {len(landing.rows)} days, {sum(landing.rows.values()):,} records in Bronze")
+        if key in context.selected_asset_keys:
+            yield dg.MaterializeResult(key, metadata=_metadata(landing))
+        outcomes = [judge_delivery(landing.rows, landing.expected), judge_files(landing.problems, landing.incomplete)]
+        yield from check_results(key, outcomes, context.selected_asset_check_keys)
+
+    return land_deliveries
+
+
+def _metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(sum(landing.rows.values())),
+        "days_landed": dg.MetadataValue.int(len(landing.landed)),
+        "days_unchanged": dg.MetadataValue.int(len(landing.rows) - len(landing.landed)),
+        TOUCHED: dg.MetadataValue.json([day.isoformat() for day in landing.touched]),
+        "files_set_aside": dg.MetadataValue.json({f.source: f.problem for f in landing.problems}),
+    }

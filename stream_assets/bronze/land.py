@@ -1,0 +1,141 @@
+"""Lands deliveries: the files of a day become the Bronze partition of that day, in one commit, malformed records included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from stream_assets.contracts.model import Contract
+from stream_assets.engine import delta
+from stream_assets.engine.ledger import Commit, read_days
+from stream_assets.engine.session import one_task_per_file
+from stream_assets.quality.evaluate import in_window, typed
+from stream_assets.settings import Settings
+from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
+from stream_assets.sources.records import with_fields
+
+LANDING_VERSION = 1
+"""Raise when landing computes something else from the same files: every delivery is then landed anew."""
+
+
+@dataclass(frozen=True)
+class Landing:
+    """What landing a range of days did."""
+
+    rows: dict[date, int] = field(default_factory=dict)
+    """Records in Bronze per delivery day asked for."""
+    expected: dict[date, int] = field(default_factory=dict)
+    """Records the files hold, counted without Spark."""
+    landed: tuple[date, ...] = ()
+    """Days written by this run; the others were unchanged, missing or incomplete."""
+    touched: tuple[date, ...] = ()
+    """Event days that the landed records belong to."""
+    problems: tuple[LandedFile, ...] = ()
+    """Files set aside, with the reason."""
+    incomplete: tuple[date, ...] = ()
+    """Days whose producer is still writing."""
+
+
+def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
+    """Bronze has the same columns for every dataset."""
+    columns = {
+        "_raw": ("string", "The record as received."),
+        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8."),
+        "_header": ("string", "The header of its CSV file."),
+        "_source": ("string", "File it came in, relative to the landing zone."),
+        "_position": ("bigint", "Line (or row) in that file, from 1."),
+        "_delivery_date": ("date", "Day it was delivered."),
+        "_event_date": ("date", "Day it happened; the delivery day when unknown or unbelievable."),
+        "_key": ("bigint", "Hash of its key, for entities."),
+        "_ingested_at": ("timestamp", "When the file arrived."),
+        "_run_id": ("string", "Run that landed it."),
+        "_contract_version": ("string", "Contract in force when it landed."),
+    }
+    stats = ("_event_date", "_position", "_key", "_ingested_at")
+    return delta.table_of(settings, "bronze", contract.name, columns, partition_by="_delivery_date", stats=stats)
+
+
+def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date], *, run_id: str) -> Landing:
+    """Land the deliveries of these days that are new or changed, in one commit.
+
+    A day whose files are gone keeps what was landed: the landing zone is not the archive, Bronze is.
+    """
+    table = bronze_table(settings, contract)
+    delta.ensure(spark, table)
+    found = inspect_deliveries(settings, contract, days)
+    deliveries = [d for d in found if d.is_complete]
+    before = read_days(spark, table.qualified, [d.day for d in deliveries])
+    changed = [d for d in deliveries if before.get(d.day.isoformat(), {}).get("files") != _fingerprint(d)]
+    if changed:
+        _write(spark, table, contract, changed, run_id)
+    landed = tuple(d.day for d in changed)
+    counts = _count(spark, table, days)
+    return Landing(
+        rows={day: sum(n for (d, _), n in counts.items() if d == day) for day in days},
+        expected={d.day: d.rows for d in deliveries},
+        landed=landed,
+        touched=tuple(sorted({event for delivered, event in counts if delivered in landed})),
+        problems=tuple(f for d in deliveries for f in d.files if f.problem),
+        incomplete=tuple(d.day for d in found if not d.is_complete),
+    )
+
+
+def _write(spark: SparkSession, table: delta.Table, contract: Contract, deliveries: Sequence[Delivery], run_id: str) -> None:
+    files = [file for delivery in deliveries for file in delivery.readable]
+    with one_task_per_file(spark):
+        received = read_files(spark, files)
+        headers = sorted({f.header for f in files if f.header})
+        rows = stamp(received, contract, headers).select(
+            "*", F.lit(run_id).alias("_run_id"), F.lit(contract.version).alias("_contract_version")
+        )
+        entries = {d.day.isoformat(): _ledger_entry(d) for d in deliveries}
+        commit = Commit(run_id, contract.name, "bronze", contract.version, entries)
+        delta.replace_days(spark, table, rows, days=[d.day for d in deliveries], commit=commit)
+
+
+def _ledger_entry(delivery: Delivery) -> dict:
+    return {
+        "rows_in": delivery.rows,
+        "files": _fingerprint(delivery),
+        "sources": {f.source: f.rows for f in delivery.readable},
+        "unreadable": {f.source: f.problem for f in delivery.files if f.problem},
+    }
+
+
+def _fingerprint(delivery: Delivery) -> str:
+    return f"{LANDING_VERSION}:{delivery.fingerprint}"
+
+
+def stamp(received: DataFrame, contract: Contract, headers: Sequence[str]) -> DataFrame:
+    """Add the event day and, for entities, the hash of the key."""
+    fields = with_fields(received, contract, headers) if contract.kind != "reference" else received
+    return fields.select(*received.columns, _event_date(contract).alias("_event_date"), _key(contract).alias("_key"))
+
+
+def _event_date(contract: Contract) -> Expr:
+    """The day a record happened. Entities and reference data have no lateness: they belong to their delivery."""
+    if contract.kind != "event":
+        return F.col("_delivery_date")
+    column = contract.column(str(contract.event_time))
+    holder = "_fields" if column in contract.columns else "_envelope"
+    readable = F.when(F.col("_problem").isNull(), F.col(holder)[column.source])
+    day = F.to_date(typed(column, readable))
+    return F.when(in_window(day, contract.max_lateness), day).otherwise(F.col("_delivery_date"))
+
+
+def _key(contract: Contract) -> Expr:
+    if contract.kind != "entity":
+        return F.lit(None).cast("bigint")
+    parts = [F.col("_fields")[contract.column(name).source] for name in contract.key]
+    return F.when(F.col("_problem").isNull(), F.xxhash64(*parts))
+
+
+def _count(spark: SparkSession, table: delta.Table, days: Sequence[date]) -> dict[tuple[date, date], int]:
+    """Records per delivery day and event day: two small dictionary columns, no payload is read."""
+    rows = spark.table(table.qualified).where(delta.in_days("_delivery_date", days)).groupBy("_delivery_date", "_event_date").count()
+    return {(row["_delivery_date"], row["_event_date"]): row["count"] for row in rows.collect()}

@@ -1,0 +1,170 @@
+"""Reads a folder of contracts into the model. A bad file is reported and set aside; the good ones still load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stream_assets.contracts.model import Column, Contract, Expression
+from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, validate
+from stream_assets.errors import ContractError
+
+SUFFIX = ".odcs.yaml"
+
+
+@dataclass(frozen=True)
+class ContractSet(Mapping[str, Contract]):
+    """The contracts of one folder by name, and the errors of those that were refused."""
+
+    contracts: tuple[Contract, ...]
+    broken: tuple[ContractError, ...] = ()
+
+    def __getitem__(self, name: str) -> Contract:
+        for contract in self.contracts:
+            if contract.name == name:
+                return contract
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(contract.name for contract in self.contracts)
+
+    def __len__(self) -> int:
+        return len(self.contracts)
+
+
+def load_contracts(folder: Path) -> ContractSet:
+    """Load every contract of a folder, the broken ones as errors.
+
+    Two contracts of one name are both refused: neither can be known to be the right one.
+    """
+    loaded: list[Contract] = []
+    broken: list[ContractError] = []
+    for file in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            loaded.append(load_contract(file))
+        except ContractError as error:
+            broken.append(error)
+    counts = Counter(contract.name for contract in loaded)
+    for contract in [c for c in loaded if counts[c.name] > 1]:
+        loaded.remove(contract)
+        broken.append(
+            ContractError(contract.file.name, "name", f"{contract.name!r} is declared by {counts[contract.name]} files", "Keep one.")
+        )
+    return ContractSet(tuple(loaded), tuple(broken))
+
+
+def load_contract(file: Path) -> Contract:
+    """Load and validate one contract file."""
+    document = _read_yaml(file)
+    validate(file.name, document)
+    return _to_contract(file, document)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without tags and without repeated keys, which PyYAML would let the last one win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        repeated = [key for key, count in Counter(map(str, keys)).items() if count > 1]
+        if repeated:
+            raise yaml.constructor.ConstructorError(None, None, f"key {repeated[0]!r} appears twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _read_yaml(file: Path) -> dict[str, Any]:
+    if file.is_symlink() and not file.resolve().is_relative_to(file.parent.resolve()):
+        raise ContractError(file.name, "file", "is a link that leaves the contracts folder", "Put the file itself there.")
+    try:
+        document = yaml.load(file.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 strict subclass of SafeLoader
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        place = f"line {where.line + 1}" if where else "file"
+        reason = getattr(error, "problem", None) or "is not UTF-8 YAML"
+        raise ContractError(file.name, place, f"cannot be read as YAML: {reason}", "Correct the YAML.") from error
+    if not isinstance(document, dict):
+        raise ContractError(file.name, "file", "holds no mapping", "Start from an existing contract.")
+    return document
+
+
+def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
+    table = document["schema"][0]
+    custom = _custom(document)
+    sla = {item["property"]: item for item in document["slaProperties"]}
+    landing = next(server for server in document["servers"] if server["server"] == "landing")
+    keyed = sorted((p for p in table["properties"] if p.get("primaryKey")), key=lambda p: p.get("primaryKeyPosition", 1))
+    return Contract(
+        name=document["name"],
+        version=document["version"],
+        domain=document["domain"],
+        purpose=document["description"]["purpose"],
+        grain=table["dataGranularityDescription"],
+        team=document["team"]["name"],
+        owner=next(m["username"] for m in document["team"]["members"] if m.get("role") == "owner"),
+        kind=custom["datasetKind"],
+        columns=tuple(_to_column(p) for p in table["properties"]),
+        key=tuple(p["name"] for p in keyed),
+        event_time=custom.get("eventTime"),
+        order_by=custom.get("orderBy"),
+        envelope=bool(custom.get("envelope", False)),
+        max_lateness=int(custom.get("maxLateness", 0)),
+        tier=int(custom["slaTier"]),
+        freshness=_sla_duration(sla["freshness"]),
+        cadence=parse_duration(custom["cadence"]) or timedelta(),
+        retention=_sla_duration(sla["retention"]),
+        history_start=date.fromisoformat(custom["replay"]["historyStart"]),
+        landing_path=landing["path"],
+        format=landing["format"],
+        expressions=tuple(_to_expression(q) for q in table.get("quality", []) if "expression" in _implementation(q)),
+        drift=custom.get("schemaDrift", "evolve"),
+        min_keep=float(custom.get("minKeep", 0.8)),
+        file=file,
+        fingerprint=hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16],
+    )
+
+
+def _to_column(prop: dict[str, Any]) -> Column:
+    options = dict(prop.get("logicalTypeOptions", {}))
+    is_temporal = prop["logicalType"] in ("date", "timestamp")
+    physical = str(prop.get("physicalType", "")).lower().replace(" ", "")
+    allowed = [v for q in prop.get("quality", []) if q.get("metric") == "invalidValues" for v in q["arguments"]["validValues"]]
+    target = next((r["to"].split(".") for r in prop.get("relationships", [])), None)
+    return Column(
+        name=prop["name"],
+        type=physical if physical.startswith("decimal(") else SPARK_TYPES[prop["logicalType"]],
+        source=prop.get("physicalName", prop["name"]),
+        description=prop.get("description", ""),
+        required=bool(prop.get("required") or prop.get("primaryKey")),
+        pii=(_custom(prop).get("pii") or {}).get("strategy"),
+        timestamp_format=options.pop("format", None) if is_temporal else None,
+        options=options,
+        allowed=tuple(map(str, allowed)),
+        references=(target[0], target[1]) if target else None,
+    )
+
+
+def _to_expression(item: dict[str, Any]) -> Expression:
+    return Expression(
+        id=item["id"], sql=_implementation(item)["expression"], severity=item["severity"], dimension=item["dimension"],
+        description=item.get("description", ""),
+    )  # fmt: skip
+
+
+def _implementation(item: dict[str, Any]) -> dict[str, Any]:
+    implementation = item.get("implementation", {})
+    return implementation if isinstance(implementation, dict) else {}
+
+
+def _custom(element: dict[str, Any]) -> dict[str, Any]:
+    return {item["property"]: item["value"] for item in element.get("customProperties", [])}
+
+
+def _sla_duration(item: dict[str, Any]) -> timedelta:
+    return parse_duration(f"{item['value']}{item['unit'][0]}") or timedelta()

@@ -1,0 +1,121 @@
+"""What a contract says, as frozen values. No parsing here (see `load.py`) and no Spark: types are SQL names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+DatasetKind = Literal["event", "entity", "reference"]
+PiiStrategy = Literal["hash", "tokenize", "mask", "drop", "keep"]
+DriftReaction = Literal["evolve", "freeze", "discard_column", "quarantine_row"]
+FileFormat = Literal["jsonl", "csv", "parquet"]
+Severity = Literal["error", "warning"]
+
+RESERVED_COLUMNS = (
+    "_raw", "_source", "_position", "_delivery_date", "_event_date", "_ingested_at", "_run_id", "_contract_version",
+    "_violations", "_quarantined_at", "_raw_bytes", "_header", "_key",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """One field of a record: where it comes from, its type, and what it promises."""
+
+    name: str
+    type: str
+    """Spark SQL type name: string, bigint, double, decimal(p,s), boolean, date, timestamp."""
+    source: str
+    """Name of the field in the record as delivered."""
+    description: str = ""
+    required: bool = False
+    pii: PiiStrategy | None = None
+    timestamp_format: str | None = None
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+    """ODCS logicalTypeOptions: minimum, maximum, minLength, maxLength, pattern, format."""
+    allowed: tuple[str, ...] = ()
+    references: tuple[str, str] | None = None
+    """(dataset, column) this column points at."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the column reaches Silver at all."""
+        return self.pii != "drop"
+
+    @property
+    def silver_type(self) -> str:
+        """Type after PII handling: a hashed number is text."""
+        return "string" if self.pii in ("hash", "tokenize", "mask") else self.type
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A promise between fields of one record, as a checked SQL boolean expression."""
+
+    id: str
+    sql: str
+    severity: Severity
+    dimension: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One dataset: its shape, its promises and how it is delivered."""
+
+    name: str
+    version: str
+    domain: str
+    purpose: str
+    grain: str
+    team: str
+    owner: str
+    kind: DatasetKind
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    event_time: str | None
+    order_by: str | None
+    envelope: bool
+    max_lateness: int
+    """Days after its event day on which a record may still arrive."""
+    tier: int
+    freshness: timedelta
+    cadence: timedelta
+    retention: timedelta
+    history_start: date
+    landing_path: str
+    format: FileFormat
+    expressions: tuple[Expression, ...]
+    drift: DriftReaction
+    min_keep: float
+    """Reference data: smallest accepted size of a new delivery, as a fraction of the last one."""
+    file: Path
+    fingerprint: str
+    """Hash of the contract's meaning: two equal fingerprints compile to the same pipeline."""
+
+    @cached_property
+    def record(self) -> tuple[Column, ...]:
+        """Every column a record carries, the envelope's first."""
+        return (ENVELOPE if self.envelope else ()) + self.columns
+
+    @cached_property
+    def silver(self) -> tuple[Column, ...]:
+        """The columns that reach Silver."""
+        return tuple(column for column in self.record if column.is_kept)
+
+    def column(self, name: str) -> Column:
+        """The column of that name."""
+        return next(column for column in self.record if column.name == name)
+
+
+ENVELOPE = (
+    Column("event_id", "string", "event_id", "Identifier of the event.", required=True, options={"format": "uuid"}),
+    Column("event_type", "string", "event_type", "What happened.", required=True, allowed=("created", "updated", "deleted")),
+    Column("event_timestamp", "timestamp", "timestamp", "When the event was published.", required=True),
+    Column("event_version", "bigint", "version", "Version of the envelope.", required=True, options={"minimum": 1}),
+    Column("event_source", "string", "source", "System that published the event.", required=True),
+    Column("correlation_id", "string", "correlation_id", "Ties together the events of one business action."),
+)
+"""The one envelope of every event contract; its `data` field holds the contract's own columns."""

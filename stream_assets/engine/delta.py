@@ -1,0 +1,138 @@
+"""The Delta verbs every room uses: create a table, replace a range of days, replace the whole, read what is there.
+
+A write is always a replacement in one commit that carries its ledger page, so that doing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from stream_assets.engine.ledger import Commit
+from stream_assets.engine.session import quoted
+from stream_assets.errors import LakeError
+from stream_assets.settings import Settings
+
+COMMIT_ATTEMPTS = 8
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table to be: its place, columns (name → SQL type, comment) and layout."""
+
+    layer: str
+    name: str
+    path: str
+    columns: Mapping[str, tuple[str, str]]
+    partition_by: str | None
+    stats_columns: tuple[str, ...]
+    """The only columns whose minimum and maximum Delta may write into its log: never payloads, never personal data."""
+
+    @property
+    def qualified(self) -> str:
+        """Name in the catalogue."""
+        return f"`{self.layer}`.`{self.name}`"
+
+
+def table_of(
+    settings: Settings, layer: str, name: str, columns: Mapping[str, tuple[str, str]], *, partition_by: str | None, stats: tuple[str, ...]
+) -> Table:
+    """A table at its place in the lake."""
+    return Table(layer, name, settings.table_path(layer, name), columns, partition_by, stats)
+
+
+def exists(spark: SparkSession, table: Table | str) -> bool:
+    """Whether the catalogue knows the table."""
+    return spark.catalog.tableExists((table if isinstance(table, str) else table.qualified).replace("`", ""))
+
+
+def ensure(spark: SparkSession, table: Table) -> None:
+    """Create the table, or add the columns it lacks. A changed type is refused: history would have to be rebuilt."""
+    if not exists(spark, table):
+        _create(spark, table)
+    present = {f.name: f.dataType.simpleString() for f in spark.table(table.qualified).schema.fields}
+    missing = {name: kind for name, kind in table.columns.items() if name not in present}
+    changed = {name: (present[name], kind) for name, (kind, _) in table.columns.items() if name in present and present[name] != kind}
+    if changed:
+        listing = ", ".join(f"{name}: {old} → {new}" for name, (old, new) in changed.items())
+        raise LakeError(
+            f"{table.layer}.{table.name} holds other types than the contract ({listing}). Move the old table at {table.path} away and "
+            "run the dataset's whole history again: Silver is a function of Bronze."
+        )
+    if missing:
+        spark.sql(f"alter table {table.qualified} add columns ({_column_list(missing)})")
+
+
+def replace_days(spark: SparkSession, table: Table, rows: DataFrame, *, days: Iterable[date], commit: Commit) -> int:
+    """Replace exactly these days by these rows, atomically. Returns the table's new version."""
+    return _write(spark, table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)})
+
+
+def replace_all(spark: SparkSession, table: Table, rows: DataFrame, *, commit: Commit) -> int:
+    """Replace the whole table by these rows, atomically. Returns the table's new version."""
+    return _write(spark, table, rows, commit, {})
+
+
+def in_days(column: str, days: Iterable[date]) -> str:
+    """SQL predicate that holds on exactly these days, as few ranges: Delta prunes partitions by it."""
+    return " or ".join(f"({column} >= date'{first}' and {column} <= date'{last}')" for first, last in day_ranges(days)) or "false"
+
+
+def day_ranges(days: Iterable[date]) -> list[tuple[date, date]]:
+    """Days as contiguous ranges, in order."""
+    ranges: list[tuple[date, date]] = []
+    for day in sorted(set(days)):
+        if ranges and day - ranges[-1][1] == timedelta(days=1):
+            ranges[-1] = (ranges[-1][0], day)
+        else:
+            ranges.append((day, day))
+    return ranges
+
+
+def version(spark: SparkSession, table: str) -> int:
+    """Newest version of a table."""
+    return spark.sql(f"describe history {table} limit 1").collect()[0].version
+
+
+def _write(spark: SparkSession, table: Table, rows: DataFrame, commit: Commit, options: Mapping[str, str]) -> int:
+    def write() -> None:
+        writer = rows.select(*table.columns).write.format("delta").mode("overwrite").option("userMetadata", commit.to_json())
+        writer.options(**options).save(table.path)
+
+    retry_conflicts(write)
+    return version(spark, table.qualified)
+
+
+def retry_conflicts(write: Callable[[], None]) -> None:
+    """Run a write again when another commit came first. Replacements are pure, so trying again is always right."""
+    for attempt in range(1, COMMIT_ATTEMPTS + 1):
+        try:
+            return write()
+        except PySparkException as error:
+            if "CONCURRENT" not in str(error).upper() or attempt == COMMIT_ATTEMPTS:
+                raise
+            time.sleep(random.uniform(0.1, 0.5) * 2**attempt)  # noqa: S311 spreads competing writers, no secret
+
+
+def _create(spark: SparkSession, table: Table) -> None:
+    partition = f"partitioned by ({table.partition_by})" if table.partition_by else ""
+    properties = {
+        "delta.dataSkippingStatsColumns": ",".join(table.stats_columns),
+        "delta.logRetentionDuration": "interval 90 days",
+        "delta.deletedFileRetentionDuration": "interval 30 days",
+    }
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    spark.sql(
+        f"create table if not exists {table.qualified} ({_column_list(table.columns)}) using delta {partition} "
+        f"location '{quoted(table.path)}' tblproperties ({listed})"
+    )
+
+
+def _column_list(columns: Mapping[str, tuple[str, str]]) -> str:
+    return ", ".join(f"`{name}` {kind} comment '{quoted(comment)}'" for name, (kind, comment) in columns.items())

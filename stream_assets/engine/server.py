@@ -1,0 +1,182 @@
+"""Our own Spark Connect server: started on demand, one per STREAM_HOME, loopback only, token-protected, stopped when idle.
+
+A small keeper process owns the JVM: it waits for it, stops it when nobody has been connected for a while, and cleans up
+after it. State is in `$STREAM_HOME/spark`: `server.json` (who runs where), `token` (mode 600) and `server.log`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from filelock import FileLock
+
+from stream_assets.engine.jars import resolve_jars, spark_home
+from stream_assets.engine.java import find_java
+from stream_assets.errors import EngineError
+from stream_assets.secrets import secret_file
+from stream_assets.settings import Settings
+
+START_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach Spark."""
+
+    url: str
+    token: str | None = None
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What `server.json` says."""
+
+    pid: int
+    born: float
+    """Creation time of the process: a recycled pid is not our server."""
+    keeper: int
+    port: int
+
+
+def connect(settings: Settings) -> Connection:
+    """Where Spark is: the cluster of SPARK_REMOTE, or our own server, started if need be."""
+    if settings.spark_remote:
+        return Connection(settings.spark_remote)
+    folder = _folder(settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "start.lock"):
+        state = running(settings) or _start(settings)
+    return Connection(f"sc://localhost:{state.port}", _token(settings))
+
+
+def running(settings: Settings) -> ServerState | None:
+    """The live server of this STREAM_HOME, if there is one."""
+    try:
+        state = ServerState(**json.loads((_folder(settings) / "server.json").read_text()))
+        alive = abs(psutil.Process(state.pid).create_time() - state.born) < 1
+    except (OSError, ValueError, TypeError, psutil.Error):
+        return None
+    return state if alive and _listens(state.port) else None
+
+
+def stop(settings: Settings, *, timeout_s: float = 20) -> bool:
+    """Stop our server, if it runs. True if there was one."""
+    if not _folder(settings).exists():
+        return False
+    with FileLock(_folder(settings) / "start.lock"):
+        state = running(settings)
+        if state is None:
+            return False
+        process = psutil.Process(state.pid)
+        process.terminate()
+        try:
+            process.wait(timeout_s)
+        except psutil.TimeoutExpired:
+            process.kill()
+        (_folder(settings) / "server.json").unlink(missing_ok=True)
+        return True
+
+
+def log_file(settings: Settings) -> Path:
+    """What the server writes."""
+    return _folder(settings) / "server.log"
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.home / "spark"
+
+
+def _token(settings: Settings) -> str:
+    return secret_file(_folder(settings) / "token")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _start(settings: Settings) -> ServerState:
+    """Start the keeper, which starts the JVM, and wait until it answers."""
+    (_folder(settings) / "server.json").unlink(missing_ok=True)
+    port = _free_port()
+    plan = {"command": _command(settings, port), "port": port, "folder": str(_folder(settings)), "idle_s": settings.spark_idle_minutes * 60}
+    environment = os.environ | {
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": _token(settings),
+        "STREAM_KEEPER": json.dumps(plan),
+        "TZ": "UTC",
+    }
+    environment.pop("SPARK_REMOTE", None)
+    with log_file(settings).open("w") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-c", "from stream_assets.engine.keeper import main; main()"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if state := running(settings):
+            return state
+        if keeper.poll() is not None:
+            break
+        time.sleep(0.1)
+    if keeper.poll() is None:
+        os.killpg(keeper.pid, signal.SIGTERM)
+    tail = "\n".join(log_file(settings).read_text(errors="replace").splitlines()[-15:])
+    raise EngineError(f"The Spark server did not start. The end of {log_file(settings)}:\n{tail}")
+
+
+def _command(settings: Settings, port: int) -> list[str]:
+    """The JVM's command line. spark-submit's launcher adds the module flags Spark needs on modern Java."""
+    jars = resolve_jars(settings.jars, "spark", report=lambda line: print(line, file=sys.stderr, flush=True))
+    conf = server_conf(settings, port)
+    flags = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+    os.environ.setdefault("JAVA_HOME", str(find_java().resolve().parent.parent))
+    return [
+        str(spark_home() / "bin" / "spark-submit"), "--master", f"local[{settings.spark_cores}]", "--driver-memory", settings.spark_memory,
+        "--jars", ",".join(map(str, jars)), *flags,
+        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
+    ]  # fmt: skip
+
+
+def server_conf(settings: Settings, port: int) -> dict[str, str]:
+    """Settings of the embedded server. Each was measured or is there for safety; a cluster brings its own."""
+    return {
+        "spark.app.name": "stream",
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.local.dir": str(_folder(settings) / "scratch"),
+        "spark.sql.warehouse.dir": str(_folder(settings) / "warehouse"),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        # Delta replays its log with 50 tasks by default; a lake on one machine needs two.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.shuffle.partitions": str(max(4, settings.spark_cores * 2)),
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(max(8, settings.spark_cores * 8)),
+        "spark.default.parallelism": str(settings.spark_cores),
+        # Hadoop's own zstd codec wants a native library; this one is plain Java and ships with Spark.
+        "spark.hadoop.io.compression.codecs": (
+            "org.apache.hadoop.io.compress.GzipCodec,org.apache.hadoop.io.compress.DefaultCodec,io.airlift.compress.zstd.ZstdCodec"
+        ),
+        "spark.log.level": "WARN",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseParallelGC -Dderby.system.home=" + str(_folder(settings) / "scratch"),
+    }

@@ -1,0 +1,88 @@
+"""A Spark session over Connect, and the catalogue that mirrors the lake."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from pyarrow import fs
+from pyspark.sql import SparkSession
+
+from stream_assets.engine.server import Connection, connect
+from stream_assets.settings import Settings
+
+LAYERS = ("bronze", "silver", "quarantine", "gold")
+_WHOLE_FILE = str(1 << 40)
+
+
+def open_session(settings: Settings) -> SparkSession:
+    """A session on the engine, started if need be, with every table of the lake in the catalogue."""
+    connection = connect(settings)
+    use_token(connection)
+    spark = SparkSession.builder.remote(connection.url).getOrCreate()
+    register_lake(spark, settings)
+    return spark
+
+
+def use_token(connection: Connection) -> None:
+    """Hand the token to the client library, which reads it from the environment."""
+    if connection.token:
+        os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = connection.token
+
+
+def register_lake(spark: SparkSession, settings: Settings) -> None:
+    """Make the catalogue say what the lake holds.
+
+    Our server keeps its catalogue in memory: the lake's layout is the truth, and a restart loses nothing. The catalogue
+    is filled once per server; a cluster with a metastore already knows its tables.
+    """
+    known = {row.namespace for row in spark.sql("show databases").collect()}
+    if set(LAYERS) <= known:
+        return
+    found = [(layer, name) for layer in LAYERS for name in _tables(settings, layer)]
+    for layer in LAYERS:
+        if layer not in known:
+            spark.sql(f"create database if not exists `{layer}`")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda table: register(spark, settings, *table), found))
+
+
+def register(spark: SparkSession, settings: Settings, layer: str, name: str) -> None:
+    """Name an existing table of the lake in the catalogue."""
+    spark.sql(f"create table if not exists `{layer}`.`{name}` using delta location '{quoted(settings.table_path(layer, name))}'")
+
+
+def quoted(text: str) -> str:
+    """Text for the inside of a SQL string literal."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _tables(settings: Settings, layer: str) -> list[str]:
+    filesystem, path = filesystem_of(f"{settings.lake}/{layer}")
+    folders = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    names = [f.base_name for f in folders if f.type == fs.FileType.Directory]
+    logs = filesystem.get_file_info([f"{path}/{name}/_delta_log" for name in names]) if names else []
+    return [name for name, log in zip(names, logs, strict=True) if log.type == fs.FileType.Directory]
+
+
+def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a folder or an object-store URI, and the path in it."""
+    return fs.FileSystem.from_uri(place) if "://" in place else (fs.LocalFileSystem(), place)
+
+
+@contextmanager
+def one_task_per_file(spark: SparkSession) -> Iterator[None]:
+    """While inside, every input file is read by one task, from its first line to its last.
+
+    A row's number within its task is then its line number, with no shuffle and no second pass.
+    """
+    keys = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
+    for key in keys:
+        spark.conf.set(key, _WHOLE_FILE)
+    try:
+        yield
+    finally:
+        for key in keys:
+            spark.conf.unset(key)

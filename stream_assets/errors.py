@@ -1,0 +1,37 @@
+"""Everything Stream raises on purpose. Each error carries its evidence as attributes and says what to do.
+
+    StreamError
+    ├── ContractError        a contract that cannot be trusted: file, field, remedy
+    ├── SettingsError        an environment variable that makes no sense
+    ├── EngineError          Java, jars or the Spark server
+    ├── DeliveryError        a landing zone that cannot be read safely
+    └── LakeError            a table that refuses what was asked of it
+"""
+
+
+class StreamError(Exception):
+    """Base of every error a person is meant to read."""
+
+
+class ContractError(StreamError):
+    """A contract is refused. `file`, `field` and `remedy` locate and mend it."""
+
+    def __init__(self, file: str, field: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{file}: {field}: {problem}. {remedy}")
+        self.file, self.field, self.problem, self.remedy = file, field, problem, remedy
+
+
+class SettingsError(StreamError):
+    """A setting has a value Stream cannot work with."""
+
+
+class EngineError(StreamError):
+    """The Spark server cannot be started or reached."""
+
+
+class DeliveryError(StreamError):
+    """A delivery cannot be read without losing or inventing records."""
+
+
+class LakeError(StreamError):
+    """A table operation was refused to protect what is already there."""

@@ -1,0 +1,43 @@
+"""A dataset and a layer make an asset: its key, group, tags, kinds and owners are decided here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+
+import dagster as dg
+
+from stream_assets.contracts.model import Contract
+
+LAYERS = ("bronze", "silver", "quarantine", "gold")
+
+
+def asset_key(layer: str, name: str) -> dg.AssetKey:
+    """`bronze/orders`, `gold/fct_orders`."""
+    return dg.AssetKey([layer, name])
+
+
+def daily_partitions(contracts: Iterable[Contract]) -> dg.DailyPartitionsDefinition:
+    """One day is one partition, from the earliest history of any contract to today included (deliveries arrive all day)."""
+    start = min((contract.history_start for contract in contracts), default=date(2025, 1, 1))
+    return dg.DailyPartitionsDefinition(start_date=start.isoformat(), end_offset=1)
+
+
+def owners(contract: Contract) -> list[str]:
+    """The team, and the person who answers for the data."""
+    return [f"team:{contract.team}", contract.owner]
+
+
+def tags(contract: Contract) -> dict[str, str]:
+    """What people filter by in the UI."""
+    return {"domain": contract.domain, "tier": str(contract.tier), "dataset": contract.name, "kind": contract.kind}
+
+
+def partition_days(context: dg.AssetExecutionContext) -> list[date]:
+    """The days a step was asked for."""
+    return [date.fromisoformat(key) for key in context.partition_keys]
+
+
+def column_schema(columns: Mapping[str, tuple[str, str]]) -> dg.TableSchema:
+    """Columns (name → type, description) as the UI shows them."""
+    return dg.TableSchema([dg.TableColumn(name, kind, description=text or None) for name, (kind, text) in columns.items()])

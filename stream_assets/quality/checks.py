@@ -1,0 +1,44 @@
+"""The Dagster face of quality: check specs of each layer, and outcomes as asset check results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import dagster as dg
+
+from stream_assets.quality.outcomes import Outcome
+
+BRONZE_CHECKS = {
+    "completeness__delivery__landed": "Bronze holds every record of the files.",
+    "validity__delivery__readable": "Every file could be read.",
+}
+SILVER_CHECKS = {
+    "completeness__table__reconciled": "Rows in = accepted + quarantined + duplicates, on every day.",
+    "completeness__table__rejected_share": "Few records lack a required field.",
+    "validity__table__rejected_share": "Few records break a validity rule.",
+    "validity__schema__drift": "Records carry the columns the contract promises.",
+    "uniqueness__table__duplicate_share": "The source does not mostly repeat itself.",
+    "distribution__table__volume": "The volume of each day is close to the trailing median.",
+    "freshness__table__event_time": "The newest event is within the freshness target.",
+}
+GATES = {"completeness__delivery__landed", "completeness__table__reconciled"}
+"""Checks whose failure stops what is downstream: the data cannot be accounted for."""
+
+
+def check_specs(key: dg.AssetKey, checks: dict[str, str]) -> list[dg.AssetCheckSpec]:
+    """Specs of a layer's checks; they are yielded by the step that makes the asset."""
+    return [
+        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name in GATES, metadata={"family": name.split("__")[0]})
+        for name, text in checks.items()
+    ]
+
+
+def check_results(key: dg.AssetKey, outcomes: Iterable[Outcome], selected: set[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
+    """Outcomes of the checks that this step was asked to run."""
+    for outcome in outcomes:
+        if dg.AssetCheckKey(key, outcome.name) in selected:
+            severity = dg.AssetCheckSeverity.ERROR if outcome.name in GATES else dg.AssetCheckSeverity.WARN
+            yield dg.AssetCheckResult(
+                asset_key=key, check_name=outcome.name, passed=outcome.passed, severity=severity, description=outcome.summary,
+                metadata={name: dg.MetadataValue.json(value) if isinstance(value, dict | list) else value for name, value in outcome.facts.items()},
+            )  # fmt: skip

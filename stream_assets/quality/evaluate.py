@@ -1,0 +1,127 @@
+"""Holds records to their rules, in Spark expressions: text to typed values, values to violations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import functions as F
+
+from stream_assets.contracts.model import Column
+from stream_assets.quality.rules import Rule
+
+_FORMATS = {
+    "email": r"^[^@\s]+@[^@\s.]+(\.[^@\s.]+)+$",
+    "uuid": r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
+}
+_WIDE = "decimal(38,12)"
+
+
+def typed(column: Column, text: Expr) -> Expr:
+    """The value of a field's text, or null when it has none of the column's type exactly.
+
+    Spark's casts forgive: '1.9' becomes the integer 1, 12.345 the decimal 12.35. A value that would change is no value.
+    """
+    value = F.trim(text)
+    match column.type.partition("(")[0]:
+        case "string":
+            return text
+        case "bigint":
+            return _exact(value, "bigint", r"^[+-]?\d+(\.0*)?$")
+        case "decimal":
+            precision, scale = map(int, column.type[8:-1].split(","))
+            return _exact(value, column.type, rf"^[+-]?0*\d{{0,{precision - scale}}}(\.\d{{0,{scale}}}0*)?$")
+        case "timestamp":
+            return _moment(column, value, _iso_timestamp)
+        case "date":
+            return _moment(column, value, lambda v: F.when(v.rlike(r"^\d{4}-\d{2}-\d{2}$"), v.try_cast("date"))).cast("date")
+        case "boolean":
+            return F.when(F.lower(value).isin("true", "1", "yes"), True).when(F.lower(value).isin("false", "0", "no"), False)
+        case _:
+            return F.when(value.rlike(r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$"), value.try_cast(column.type))
+
+
+def _exact(value: Expr, kind: str, plain: str) -> Expr:
+    """A plain numeral is cast; one in scientific notation only if nothing is lost."""
+    wide = value.try_cast(_WIDE)
+    scientific = value.rlike(r"(?i)\de") & (wide == wide.try_cast(kind).cast(_WIDE))
+    return F.when(value.rlike(plain), value.try_cast("decimal(38,0)" if kind == "bigint" else kind).try_cast(kind)).when(scientific, wide.try_cast(kind))
+
+
+def _moment(column: Column, value: Expr, standard: Callable[[Expr], Expr]) -> Expr:
+    return F.try_to_timestamp(value, F.lit(column.timestamp_format)) if column.timestamp_format else standard(value)
+
+
+def _iso_timestamp(value: Expr) -> Expr:
+    """ISO 8601 to the microsecond: Spark would also read '2024' or '12:30' as a moment, and cut off nanoseconds."""
+    fits = (F.length(value) >= 10) & ((F.length(value) <= 27) | ~value.rlike(r"\.\d{6}0*[1-9]"))
+    return F.when(fits, value.try_cast("timestamp"))
+
+
+def violations(rules: Sequence[Rule], text: Mapping[str, Expr], sources: Mapping[str, str]) -> Expr:
+    """Array of the ids of the broken rules, null for a sound record.
+
+    Values are the columns of the row itself; `text` gives the field a column was read from, `sources` its name there.
+    A rule about a missing value is satisfied; `required` is there for that.
+    """
+    broken = [(F.coalesce(_is_broken(rule, text, sources), F.lit(False)), rule.id) for rule in rules]
+    if not broken:
+        return F.lit(None).cast("array<string>")
+    # The array is only built for the few rows that need one: building it for all costs more than the rules.
+    any_broken = reduce(or_, (is_broken for is_broken, _ in broken))
+    listed = F.array_compact(F.array(*[F.when(is_broken, F.lit(rule_id)) for is_broken, rule_id in broken]))
+    return F.when(any_broken, listed)
+
+
+def _is_broken(rule: Rule, text: Mapping[str, Expr], sources: Mapping[str, str]) -> Expr:
+    if rule.check == "expression":
+        return ~F.expr(rule.argument)
+    name = str(rule.column)
+    received, found = text[name], F.col(name)
+    match rule.check:
+        case "type":
+            return received.isNotNull() & (found.isNull() | _lost_digits(sources[name]))
+        case "required":
+            return received.isNull()
+        case "allowed":
+            return ~found.isin(list(rule.argument))
+        case "range":
+            return _outside(found, rule.argument)
+        case "length":
+            return _outside(F.length(found), {"minimum": rule.argument.get("minLength"), "maximum": rule.argument.get("maxLength")})
+        case "pattern":
+            return ~found.rlike(rule.argument)
+        case "format":
+            return ~found.rlike(_FORMATS[rule.argument])
+        case "window":
+            return ~in_window(F.to_date(found), rule.argument)
+        case _:
+            raise AssertionError(f"no evaluation for {rule.check}")
+
+
+def _lost_digits(source: str) -> Expr:
+    """Spark reads a JSON fraction through a double: beyond 15 digits the text we see may not be the text sent."""
+    literal = rf'"{re.escape(source)}"\s*:\s*-?(?=[0-9]*\.)[0-9.]{{17,}}'
+    return F.col("_has_long_number") & F.col("_raw").rlike(literal)
+
+
+def _outside(value: Expr, bounds: dict) -> Expr:
+    tests = {
+        "minimum": lambda bound: value < bound,
+        "maximum": lambda bound: value > bound,
+        "exclusiveMinimum": lambda bound: value <= bound,
+        "exclusiveMaximum": lambda bound: value >= bound,
+    }
+    outside = F.lit(False)
+    for name, bound in bounds.items():
+        if bound is not None:
+            outside = outside | tests[name](F.lit(bound))
+    return outside
+
+
+def in_window(day: Expr, max_lateness: int) -> Expr:
+    """Whether an event day is believable for a record delivered on `_delivery_date`."""
+    return day.between(F.date_sub("_delivery_date", max_lateness), F.date_add("_delivery_date", 1))

@@ -1,0 +1,53 @@
+"""The row rules a contract implies, as data. Nothing here knows Spark: `evaluate.py` turns a rule into an expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stream_assets.contracts.model import Column, Contract, Severity
+
+Check = Literal["type", "required", "allowed", "range", "length", "pattern", "format", "window", "expression"]
+
+RECORD_RULES = tuple(f"validity__record__{name}" for name in ("malformed", "empty", "encoding", "repeated_key"))
+"""Rules every record is held to before its fields are looked at; at most one of them is broken."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One promise about a record. Its id is what quarantine shows."""
+
+    id: str
+    check: Check
+    column: str | None
+    argument: Any = None
+    severity: Severity = "error"
+
+
+def build_rules(contract: Contract) -> tuple[Rule, ...]:
+    """Every field rule of a contract, in column order."""
+    rules = [rule for column in contract.record for rule in _column_rules(column)]
+    if contract.kind == "event" and contract.event_time:
+        rules.append(Rule(f"validity__{contract.event_time}__window", "window", contract.event_time, contract.max_lateness))
+    families = {"consistency": "consistency", "completeness": "completeness", "uniqueness": "uniqueness"}
+    for item in contract.expressions:
+        family = families.get(item.dimension, "validity")
+        rules.append(Rule(f"{family}__record__{item.id}", "expression", None, item.sql, item.severity))
+    return tuple(rules)
+
+
+def _column_rules(column: Column) -> list[Rule]:
+    options, name = column.options, column.name
+    rules = [] if column.type == "string" else [Rule(f"validity__{name}__type", "type", name)]
+    if column.required:
+        rules.append(Rule(f"completeness__{name}__required", "required", name))
+    if column.allowed:
+        rules.append(Rule(f"validity__{name}__allowed", "allowed", name, column.allowed))
+    if bounds := {k: v for k, v in options.items() if k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")}:
+        rules.append(Rule(f"validity__{name}__range", "range", name, bounds))
+    if lengths := {k: v for k, v in options.items() if k in ("minLength", "maxLength")}:
+        rules.append(Rule(f"validity__{name}__length", "length", name, lengths))
+    for check in ("pattern", "format"):
+        if check in options:
+            rules.append(Rule(f"validity__{name}__{check}", check, name, options[check]))
+    return rules

@@ -1,0 +1,81 @@
+"""Every Dagster resource, once. They are built from settings and open nothing until a step asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import dagster as dg
+import grpc
+from dagster_pyspark import LazyPySparkResource
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stream_assets.engine.server import Connection, connect
+from stream_assets.engine.session import open_session
+from stream_assets.errors import EngineError, StreamError
+from stream_assets.secrets import pii_salt
+from stream_assets.settings import Settings
+
+
+class EngineResource(LazyPySparkResource):
+    """The PySpark resource of Bronze, Silver and Gold: a session on the one warm Spark Connect engine."""
+
+    environment: dict[str, str] = {}
+    """The settings of this code location, as environment variables, secrets left out."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> EngineResource:
+        """A resource that will use these settings whatever process it wakes up in."""
+        return cls(spark_config={}, environment=settings.to_env())
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, with secrets from the process's own environment."""
+        return Settings.from_env({**os.environ, **self.environment})
+
+    def connection(self) -> Connection:
+        """Where Spark is, the engine started if need be."""
+        return connect(self.settings)
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """A session on the engine. A session that died with its server is replaced."""
+        if self._spark_session is None or getattr(self._spark_session, "is_stopped", False):
+            self._spark_session = open_session(self.settings)
+        return self._spark_session
+
+    @contextmanager
+    def guarded(self) -> Iterator[SparkSession]:
+        """A session for the body of a step, whose failures tell a person what happened.
+
+        A server that went away is worth a retry, on a new server; an error raised on purpose is not.
+        """
+        try:
+            yield self.spark_session
+        except StreamError as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from error
+        except (PySparkException, grpc.RpcError) as error:
+            if not _is_gone(error):
+                raise
+            self._forget_session()
+            raise EngineError(
+                "The Spark server went away in the middle of this step. Nothing is half-written: a table changes in one commit or not at "
+                "all. The next attempt starts a new server."
+            ) from error
+
+    def _forget_session(self) -> None:
+        session, self._spark_session = self._spark_session, None
+        with suppress(Exception):
+            session.stop()
+
+    def pii_salt(self) -> str:
+        """The secret for hashed personal data."""
+        return pii_salt(self.settings)
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Whether an error means that the server, and not the query, failed."""
+    text = str(error)
+    return any(sign in text for sign in ("UNAVAILABLE", "failed to connect", "Connection refused", "Socket closed", "INVALID_HANDLE", "Connection reset"))

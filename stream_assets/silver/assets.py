@@ -1,0 +1,135 @@
+"""Silver and quarantine as Dagster assets: one step per contract makes both, one event day per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from stream_assets.contracts.model import Contract
+from stream_assets.engine import delta
+from stream_assets.engine.ledger import read_days
+from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
+from stream_assets.quality import outcomes as judge
+from stream_assets.quality.checks import SILVER_CHECKS, check_results, check_specs
+from stream_assets.resources import EngineResource
+from stream_assets.settings import Settings
+from stream_assets.silver.publish import quarantine_table, silver_table
+from stream_assets.silver.refine import Refinement, refine
+from stream_assets.sla.policies import freshness_policy
+
+
+def build_silver(settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.Definitions:
+    """The Silver and quarantine assets of these contracts."""
+    return dg.Definitions(assets=[_silver_assets(settings, contract, partitions, retry) for contract in contracts])
+
+
+def _silver_assets(settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.AssetsDefinition:
+    silver, quarantine = asset_key("silver", contract.name), asset_key("quarantine", contract.name)
+
+    @dg.multi_asset(
+        name=f"refine_{contract.name}", specs=[_silver_spec(settings, contract, partitions), _quarantine_spec(settings, contract, partitions)],
+        check_specs=check_specs(silver, SILVER_CHECKS), can_subset=True, backfill_policy=dg.BackfillPolicy.single_run(), retry_policy=retry,
+        op_tags={"dataset": contract.name},
+    )  # fmt: skip
+    def refine_records(context: dg.AssetExecutionContext, engine: EngineResource) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        days = partition_days(context)
+        with engine.guarded() as spark:
+            done = refine(spark, engine.settings, contract, days, run_id=context.run_id, salt=engine.pii_salt())
+            outcomes = _judge(spark, contract, days, done.days)
+        context.log.info(f"{contract.name}: refined {len(done.refined)} of {len(days)} days. {outcomes[0].summary}")
+        if silver in context.selected_asset_keys:
+            yield dg.MaterializeResult(silver, metadata=_metadata(done, "accepted"))
+        if quarantine in context.selected_asset_keys:
+            yield dg.MaterializeResult(quarantine, metadata=_metadata(done, "quarantined"))
+        yield from check_results(silver, outcomes, context.selected_asset_check_keys)
+
+    return refine_records
+
+
+def _silver_spec(settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
+    when = {"event": "event day", "entity": "delivery day", "reference": "delivery day"}[contract.kind]
+    return dg.AssetSpec(
+        asset_key("silver", contract.name),
+        deps=[asset_key("bronze", contract.name)],
+        description=f"{contract.purpose} Typed, validated, deduplicated.\n\n**Grain:** {contract.grain} Partitioned by {when}.",
+        freshness_policy=freshness_policy(contract),
+        metadata=_table_metadata(silver_table(settings, contract), contract),
+        **_common(contract, "silver", partitions),
+    )
+
+
+def _quarantine_spec(settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        asset_key("quarantine", contract.name),
+        deps=[asset_key("bronze", contract.name)],
+        description=f"Records of {contract.name} that broke the contract, as received.\n\n**Grain:** one row per rejected record, with every rule it broke.",
+        metadata=_table_metadata(quarantine_table(settings, contract), contract),
+        **_common(contract, "quarantine", partitions),
+    )
+
+
+def _common(contract: Contract, group: str, partitions: dg.PartitionsDefinition) -> dict[str, Any]:
+    return {
+        "group_name": group, "kinds": {"spark", "deltalake"}, "owners": owners(contract), "tags": tags(contract), "partitions_def": partitions,
+    }  # fmt: skip
+
+
+def _table_metadata(table: delta.Table, contract: Contract) -> dict[str, Any]:
+    return {
+        "dagster/column_schema": column_schema(table.columns),
+        "dagster/table_name": f"{table.layer}.{table.name}",
+        "dagster/uri": table.path,
+        "contract": dg.MetadataValue.path(str(contract.file)),
+        "contract_version": contract.version,
+    }
+
+
+def _metadata(done: Refinement, counted: str) -> dict[str, dg.MetadataValue]:
+    rules: dict[str, int] = {}
+    for entry in done.days.values():
+        for rule, count in entry["violations"].items():
+            rules[rule] = rules.get(rule, 0) + count
+    totals = {name: sum(e[name] for e in done.days.values()) for name in ("rows_in", "accepted", "quarantined", "duplicates")}
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(totals[counted]),
+        "days_refined": dg.MetadataValue.int(len(done.refined)),
+        "days_unchanged": dg.MetadataValue.int(len(done.days) - len(done.refined)),
+        "rows_per_broken_rule": dg.MetadataValue.json(rules),
+        **{name: dg.MetadataValue.int(count) for name, count in totals.items()},
+    }
+
+
+def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], entries: Mapping[str, Mapping[str, Any]]) -> list[judge.Outcome]:
+    """Every check of Silver, from the ledger and one cheap count of Bronze."""
+    past = [min(days) - timedelta(days=n) for n in range(1, judge.BASELINE_DAYS + 1)]
+    history = read_days(spark, f"`silver`.`{contract.name}`", past)
+    return [
+        judge.judge_reconciliation(entries, _landed(spark, contract, days)),
+        judge.judge_rules(entries, "completeness"),
+        judge.judge_rules(entries, "validity"),
+        judge.judge_drift(entries),
+        judge.judge_duplicates(entries),
+        judge.judge_volume(entries, history),
+        judge.judge_freshness(contract, _newest(spark, contract), datetime.now(UTC)),
+    ]
+
+
+def _landed(spark: SparkSession, contract: Contract, days: Sequence[date]) -> dict[str, int]:
+    """Records Bronze holds per event day, counted there and not by refining."""
+    if not delta.exists(spark, f"bronze.{contract.name}"):
+        return {}
+    rows = spark.table(f"`bronze`.`{contract.name}`").where(delta.in_days("_event_date", days)).groupBy("_event_date").count().collect()
+    return {row["_event_date"].isoformat(): row["count"] for row in rows}
+
+
+def _newest(spark: SparkSession, contract: Contract) -> datetime | None:
+    """Time of the newest record in Silver, from the table's statistics."""
+    column = contract.event_time or "_delivery_date"
+    found = spark.table(f"`silver`.`{contract.name}`").agg({column: "max"}).collect()[0][0]
+    if isinstance(found, datetime):
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return datetime.combine(found, time(), UTC) if found else None

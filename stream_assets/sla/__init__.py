@@ -1,0 +1,1 @@
+"""Service levels: what each tier promises, as Dagster freshness policies."""
