@@ -16,7 +16,7 @@
     Data tests look at the days of this run only: the other days were tested when they were built. `event_time` of the
     tested model names its day; a test's own `where` comes on top.
   -#}
-  {%- set conditions = [] -%}
+  {%- set conditions = ['true'] -%}
   {%- if config.get('where') -%}
     {%- do conditions.append('(' ~ config.get('where') ~ ')') -%}
   {%- endif -%}
@@ -25,7 +25,8 @@
       {%- do conditions.append(in_range(node.config.event_time)) -%}
     {%- endfor -%}
   {%- endif -%}
-  {%- if conditions -%}
+  {%- if conditions | length > 1 -%}
+    {#- `where (is_current)` alone would be read as a table alias with a column list; `where true and` is not. -#}
     {{ return('(select * from ' ~ relation ~ ' where ' ~ conditions | join(' and ') ~ ') dbt_subquery') }}
   {%- endif -%}
   {{ return(relation) }}

@@ -70,12 +70,15 @@
 
 
 {% macro stream_replace_sql(relation, columns, sql) %}
-  {#- Columns are named because INSERT matches by position: a model whose columns moved would write them crosswise. -#}
+  {#-
+    Columns are named because INSERT matches by position: a model whose columns moved would write them crosswise.
+    Rows are rebalanced because each task would otherwise write a file into each day: 8 tasks and a year make 2,920 files.
+  -#}
   {%- set day = config.require('partition_by') -%}
   {%- set day = day if day is string else day[0] -%}
   {%- set into = 'into ' ~ relation ~ ' replace where ' ~ in_range(day) if stream_range() else 'overwrite ' ~ relation -%}
   insert {{ into }}
-  select {{ columns | join(', ') }}
+  select /*+ rebalance({{ day }}) */ {{ columns | join(', ') }}
   from (
     {{ sql }}
   )

@@ -18,6 +18,8 @@ from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, valida
 from stream_assets.errors import ContractError
 
 SUFFIX = ".odcs.yaml"
+UNLIMITED_DAYS = 36_500
+"""A change of an entity may be as old as it likes, unless its contract says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
         event_time=custom.get("eventTime"),
         order_by=custom.get("orderBy"),
         envelope=bool(custom.get("envelope", False)),
-        max_lateness=int(custom.get("maxLateness", 0)),
+        max_lateness=int(custom.get("maxLateness", UNLIMITED_DAYS)),
         tier=int(custom["slaTier"]),
         freshness=_sla_duration(sla["freshness"]),
         cadence=parse_duration(custom["cadence"]) or timedelta(),

@@ -125,7 +125,7 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
         _require(custom.get(name) in columns | {None}, file, field(name), f"names no column: {custom.get(name)!r}", "Use a column of the schema.")
     tier = custom.get("slaTier")
     _require(tier in (1, 2, 3), file, field("slaTier"), f"is {tier!r}", "Use 1 (critical), 2 (important) or 3 (standard).")
-    lateness = custom.get("maxLateness", 0 if kind == "reference" else None)
+    lateness = custom.get("maxLateness", None if kind == "event" else 0)
     is_days = isinstance(lateness, int) and not isinstance(lateness, bool) and 0 <= lateness <= 365
     _require(is_days, file, field("maxLateness"), f"is {lateness!r}", "Give the days a record may arrive late, 0 to 365.")
     invalid = custom.get("onInvalid")

@@ -27,7 +27,7 @@ class Rule:
 def build_rules(contract: Contract) -> tuple[Rule, ...]:
     """Every field rule of a contract, in column order."""
     rules = [rule for column in contract.record for rule in _column_rules(column)]
-    if contract.kind == "event" and contract.event_time:
+    if contract.event_time:
         rules.append(Rule(f"validity__{contract.event_time}__window", "window", contract.event_time, contract.max_lateness))
     families = {"consistency": "consistency", "completeness": "completeness", "uniqueness": "uniqueness"}
     for item in contract.expressions:

@@ -11,7 +11,7 @@ from stream_assets.sample.batch import EVENT_DAY, IS_UPDATE, contract_columns, m
 from stream_assets.sample.faults import DUPLICATE, Fault
 from stream_assets.sample.formats import Csv, Envelope, Format, JsonLines, ParquetRows, Record
 from stream_assets.sample.manifest import Expect, Injected, Ledger
-from stream_assets.sample.plan import Plan, apply_drift, drift_of, order_columns, plan_faults
+from stream_assets.sample.plan import Plan, apply_drift, drift_of, is_reordered, keeps_shape, plan_faults
 from stream_assets.sample.world import World
 
 
@@ -109,7 +109,7 @@ class Delivery:
     def _choose_format(self, batch: pa.Table) -> Format:
         table = contract_columns(batch)
         if ".csv" in self.dataset.file_name:
-            return Csv(order_columns(table.column_names, self.day))
+            return Csv(table.column_names[::-1] if is_reordered(self.day) else table.column_names)
         if ".parquet" in self.dataset.file_name:
             return ParquetRows(table.schema)
         if self.dataset.envelope_moment is None:
@@ -120,9 +120,8 @@ class Delivery:
     def _plan(self, rng: np.random.Generator, batch: pa.Table) -> Plan:
         if not self.world.faults:
             return Plan()
-        name = self.dataset.name
-        keep_shape = drift_of(name, self.day) is None and drift_of(name, self.day + 1) is None
-        return plan_faults(rng, batch, self.dataset.faults, day=self.day, keep_shape=keep_shape)
+        repeat_next = keeps_shape(self.dataset.name, self.day, has_header=".csv" in self.dataset.file_name)
+        return plan_faults(rng, batch, self.dataset.faults, day=self.day, repeat_next=repeat_next)
 
     def _copies(self, records: list[Record], places: tuple[int, ...]) -> list[Copy]:
         keys, days = self.batch[self.dataset.key], marked(self.batch, EVENT_DAY)

@@ -184,7 +184,7 @@ def _spare_ids(world: World, day: int, prefix: str, count: int) -> list[str]:
 
 def _phone(number: int) -> str | None:
     """Return a number from the range reserved for fiction; one customer of seven gives none."""
-    return None if number % 7 == 0 else f"+1-{200 + number * 7 % 700}-555-01{number * 13 % 100:02d}"
+    return None if number % 7 == 0 else f"+1-{200 + number // 100 % 700}-555-01{number % 100:02d}"
 
 
 def _city(country: int, number: int) -> str:

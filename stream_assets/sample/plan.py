@@ -35,7 +35,7 @@ class Plan:
 
 
 def plan_faults(
-    rng: np.random.Generator, batch: pa.Table, catalogue: tuple[Fault, ...], *, day: int, keep_shape: bool
+    rng: np.random.Generator, batch: pa.Table, catalogue: tuple[Fault, ...], *, day: int, repeat_next: bool
 ) -> Plan:
     """Choose the records to damage and to repeat.
 
@@ -44,7 +44,7 @@ def plan_faults(
         batch: Rows of the delivery.
         catalogue: Faults the dataset can have.
         day: Delivery day.
-        keep_shape: Whether the next delivery has the same columns, so that a record may be repeated there.
+        repeat_next: Whether records may be repeated in the next delivery.
     """
     damaged = _choose_damaged(rng, batch, catalogue, day)
     may_repeat = marked(batch, CAN_REPEAT).copy()
@@ -53,7 +53,7 @@ def plan_faults(
     count = math.ceil(REPEAT_SHARE * batch.num_rows)
     on_time = marked(batch, EVENT_DAY) == day
     # A record that was already late could be outside its window when it comes again.
-    next_time = [int(at) for at in candidates[count : 2 * count] if on_time[at]] if keep_shape else []
+    next_time = [int(at) for at in candidates[count : 2 * count] if on_time[at]] if repeat_next else []
     return Plan(damaged, tuple(candidates[:count].tolist()), tuple(next_time))
 
 
@@ -92,6 +92,13 @@ def apply_drift(rng: np.random.Generator, batch: pa.Table, kind: str, column: st
     return batch.append_column(column, pick(words.LOYALTY_TIERS, rng.integers(0, 3, batch.num_rows)))
 
 
-def order_columns(columns: list[str], day: int) -> list[str]:
-    """Return the columns of a CSV delivery in the order its header has that day."""
-    return columns[::-1] if day % REORDERED_HEADER_EVERY == REORDERED_HEADER_EVERY - 1 else columns
+def is_reordered(day: int) -> bool:
+    """Tell whether the columns of a CSV delivery are in another order than usual."""
+    return day % REORDERED_HEADER_EVERY == REORDERED_HEADER_EVERY - 1
+
+
+def keeps_shape(dataset: str, day: int, *, has_header: bool) -> bool:
+    """Tell whether a line of this delivery means the same in the next one."""
+    if has_header and is_reordered(day) != is_reordered(day + 1):
+        return False
+    return drift_of(dataset, day) is None and drift_of(dataset, day + 1) is None

@@ -47,7 +47,7 @@ def write_sample(landing: Path, *, days: int, end: date, scale: float, seed: int
     """
     if days < 1 or scale <= 0 or seed < 0:
         raise ValueError(f"days={days} must be at least 1, scale={scale} above 0 and seed={seed} not negative")
-    world = World(start=end - timedelta(days=days - 1), days=days, scale=scale, seed=seed, faults=faults)
+    world = World(start=end - timedelta(days=days - 1), days=days, scale=float(scale), seed=seed, faults=faults)
     ledger, canaries = Ledger(), []
     again: dict[str, tuple[Copy, ...]] = {}
     for day, batches in _delivery_days(world):

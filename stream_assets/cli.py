@@ -1,0 +1,200 @@
+"""`stream …`: the command line. One thin function per verb; the work is done in the rooms."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream_assets.contracts.load import ContractSet, load_contracts
+from stream_assets.errors import StreamError
+from stream_assets.settings import FIELDS, Settings
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse you declare rather than program.", pretty_exceptions_enable=False)
+contracts_app = typer.Typer(no_args_is_help=True, help="Look at contracts and check them.")
+engine_app = typer.Typer(no_args_is_help=True, help="The embedded Spark server.")
+dbt_app = typer.Typer(no_args_is_help=True, help="The dbt project that makes Gold.")
+app.add_typer(contracts_app, name="contracts")
+app.add_typer(engine_app, name="engine")
+app.add_typer(dbt_app, name="dbt")
+console = Console(highlight=False)
+
+
+def main() -> None:
+    """Entry point: errors raised on purpose are shown without a traceback."""
+    try:
+        app()
+    except StreamError as error:
+        Console(stderr=True, highlight=False).print(f"[bold red]error[/] {error}", soft_wrap=True)
+        sys.exit(1)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a day; use YYYY-MM-DD") from None
+
+
+@app.command()
+def run(
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD. Default: first delivery.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day. Default: last delivery.")] = None,
+    select: Annotated[str | None, typer.Option(help="Dagster asset selection, such as 'key:\"silver/orders\"+' or 'group:bronze'.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the execution result as JSON instead of tables.")] = False,
+) -> None:
+    """Materialize a range of days, show progress, and end with a summary. Exits 1 if a step or a gate failed."""
+    from stream_assets.ops.show import Progress, show_result
+
+    settings = Settings.from_env()
+    contracts = load_contracts(settings.contracts)
+    start, end = _range(settings, contracts, _day(first), _day(last))
+    out = Console(stderr=True, highlight=False) if as_json else console
+    with Progress(out) as progress:
+        progress.note(f"Days {start} to {end}, {len(contracts)} datasets, lake {settings.lake}")
+        from stream_assets.build import build_defs
+        from stream_assets.ops.run import run_range
+
+        result = run_range(settings, build_defs(settings), start, end, select=select, report=progress.report)
+    result.broken_contracts = [str(error) for error in contracts.broken]
+    if as_json:
+        print(result.to_json())
+    else:
+        show_result(console, settings, contracts, result)
+    sys.exit(0 if result.status == "success" and not contracts.broken else 1)
+
+
+def _range(settings: Settings, contracts: ContractSet, first: date | None, last: date | None) -> tuple[date, date]:
+    from stream_assets.sources.files import delivery_days
+
+    days = sorted({day for contract in contracts.values() for day in delivery_days(settings, contract)})
+    if not (first and last) and not days:
+        raise StreamError(f"The landing zone {settings.landing} has no deliveries. Put some there, make some with `stream sample`, or give --from and --to.")
+    start, end = first or days[0], last or days[-1]
+    if start > end:
+        raise StreamError(f"--from {start} is after --to {end}.")
+    return start, end
+
+
+@app.command()
+def sample(
+    days: Annotated[int, typer.Option(min=1, help="Delivery days to write.")] = 14,
+    scale: Annotated[float, typer.Option(min=0.001, help="1.0 is about 2,000 orders a day.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 7,
+    end: Annotated[str | None, typer.Option(help="Last delivery day. Default: yesterday.")] = None,
+    faults: Annotated[bool, typer.Option(help="Inject known faults, listed in manifest.json.")] = True,
+    if_empty: Annotated[bool, typer.Option("--if-empty", help="Do nothing when the landing zone already has deliveries.")] = False,
+) -> None:
+    """Write deliveries of an invented retailer, realistic and imperfect in known ways."""
+    from stream_assets.sample import write_sample
+
+    landing = Path(Settings.from_env().landing)
+    if if_empty and landing.exists() and any(landing.iterdir()):
+        console.print(f"The landing zone {landing} already has data: left as it is.")
+        return
+    last = _day(end) or (datetime.now(UTC) - timedelta(days=1)).date()
+    manifest = write_sample(landing, days=days, end=last, scale=scale, seed=seed, faults=faults)
+    console.print(f"Wrote {days} days of deliveries up to {last} to {landing}, with {len(manifest.faults):,} known faults.")
+
+
+@app.command()
+def prepare() -> None:
+    """Make this machine ready: JVM libraries, folders, the dbt manifest. Needs the network once."""
+    from stream_assets.engine.jars import resolve_jars
+    from stream_assets.engine.java import find_java
+    from stream_assets.gold.project import prepare_manifest
+    from stream_assets.ops.prepare import prepare_home
+
+    settings = Settings.from_env()
+    if not settings.spark_remote:
+        find_java()
+        resolve_jars(settings.jars, "spark", report=console.print)
+    prepare_home(settings)
+    prepare_manifest(settings, list(load_contracts(settings.contracts).values()))
+    console.print("Ready.")
+
+
+@app.command("settings")
+def show_settings() -> None:
+    """Show every setting, its default and its meaning."""
+    table = Table("variable", "default", "meaning", "now")
+    for name, (default, meaning) in FIELDS.items():
+        now = "(set)" if "SALT" in name and os.environ.get(name) else os.environ.get(name, "")
+        table.add_row(name, default, meaning, now)
+    console.print(table)
+
+
+@contracts_app.command("list")
+def list_contracts() -> None:
+    """Show the contracts as a table."""
+    from stream_assets.ops.show import show_contracts
+
+    show_contracts(console, load_contracts(Settings.from_env().contracts))
+
+
+@contracts_app.command()
+def lint(folder: Annotated[Path | None, typer.Argument(help="Folder of contracts. Default: STREAM_CONTRACTS.")] = None) -> None:
+    """Check every contract and say what is wrong with each. Exits 1 if any is refused."""
+    place = folder or Settings.from_env().contracts
+    contracts = load_contracts(place)
+    for error in contracts.broken:
+        console.print(f"[bold red]refused[/] {error.file}\n  field   {error.field}\n  problem {error.problem}\n  remedy  {error.remedy}", soft_wrap=True)
+    if not contracts and not contracts.broken:
+        raise StreamError(f"{place} holds no *.odcs.yaml file.")
+    console.print(f"{len(contracts)} sound, {len(contracts.broken)} refused in {place}")
+    sys.exit(1 if contracts.broken else 0)
+
+
+@engine_app.command()
+def start() -> None:
+    """Start the server, if it is not running, and say where it is."""
+    from stream_assets.engine.server import connect
+
+    with console.status("Starting Spark …"):
+        connection = connect(Settings.from_env())
+    console.print(connection.url)
+
+
+@engine_app.command()
+def stop() -> None:
+    """Stop the server, if it runs."""
+    from stream_assets.engine import server
+
+    console.print("Stopped." if server.stop(Settings.from_env()) else "It was not running.")
+
+
+@engine_app.command()
+def status(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """Say whether the server runs, where, and where its log is. Exits 1 if it does not run."""
+    from stream_assets.engine import server
+
+    settings = Settings.from_env()
+    state = server.running(settings)
+    if as_json:
+        print(json.dumps({"running": bool(state), "port": state.port if state else None, "pid": state.pid if state else None}))
+    elif settings.spark_remote:
+        console.print(f"SPARK_REMOTE is set: {settings.spark_remote} is used, no server of ours.")
+    else:
+        console.print(f"Running on 127.0.0.1:{state.port}, process {state.pid}, log {server.log_file(settings)}" if state else "Not running. It starts when needed.")
+    sys.exit(0 if state or settings.spark_remote else 1)
+
+
+@dbt_app.command()
+def sync(check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if something would change.")] = False) -> None:
+    """Write the dbt sources that follow from the contracts into the dbt project."""
+    from stream_assets.gold.sources import sources_are_current, sync_sources
+
+    settings = Settings.from_env()
+    contracts = list(load_contracts(settings.contracts).values())
+    if check:
+        current = sources_are_current(settings, contracts)
+        console.print("The dbt sources are current." if current else "The dbt sources are stale: run `stream dbt sync`.")
+        sys.exit(0 if current else 1)
+    console.print("Updated." if sync_sources(settings, contracts) else "Already current.")

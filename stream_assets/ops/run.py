@@ -1,0 +1,162 @@
+"""Runs a range of days headless: Bronze first, then Silver and Gold of that range and of every older day late data touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import uuid4
+
+import dagster as dg
+
+from stream_assets.bronze.assets import TOUCHED
+from stream_assets.engine.delta import day_ranges
+from stream_assets.ops.automation import range_tags
+from stream_assets.ops.prepare import prepare_home
+from stream_assets.settings import Settings
+
+Report = Callable[[str, str, dict[str, Any]], None]
+"""Called as work goes on: asset, state (started, done, failed, skipped), facts."""
+
+
+@dataclass
+class ExecutionResult:
+    """What a run did, as people and machines read it."""
+
+    run_ids: list[str] = field(default_factory=list)
+    status: str = "success"
+    started_at: str = ""
+    duration_seconds: float = 0.0
+    rows_processed: int = 0
+    days: list[str] = field(default_factory=list)
+    assets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Per asset: rows, days, seconds."""
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[dict[str, str]] = field(default_factory=list)
+    broken_contracts: list[str] = field(default_factory=list)
+
+    @property
+    def failed_gates(self) -> list[dict[str, Any]]:
+        """Checks that stopped what is downstream."""
+        return [check for check in self.checks if not check["passed"] and check["is_gate"]]
+
+    def to_json(self) -> str:
+        """The result as stored."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True)
+
+
+def run_range(settings: Settings, defs: dg.Definitions, first: date, last: date, *, select: str | None, report: Report) -> ExecutionResult:
+    """Materialize a range of days in as few runs as possible."""
+    started = time.monotonic()
+    result = ExecutionResult(started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    prepare_home(settings)
+    os.environ["DAGSTER_HOME"] = str(settings.home / "dagster")
+    graph = defs.resolve_asset_graph()
+    wanted = dg.AssetSelection.from_string(select).resolve(graph) if select else graph.materializable_asset_keys
+    wanted = {key for key in wanted if key in graph.materializable_asset_keys}
+    bronze = {key for key in wanted if key.path[0] == "bronze"}
+    with dg.DagsterInstance.get() as instance:
+        days = {date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)}
+        if bronze:
+            days |= _execute(defs, instance, bronze, first, last, result, report)
+        if rest := wanted - bronze:
+            for start, end in day_ranges(days):
+                _execute(defs, instance, rest, start, end, result, report)
+    result.days = [day.isoformat() for day in sorted(days)]
+    result.duration_seconds = round(time.monotonic() - started, 2)
+    result.rows_processed = sum(facts["rows"] for name, facts in result.assets.items() if name.startswith("bronze/"))
+    result.status = "failure" if result.errors or result.failed_gates else "success"
+    _store(settings, result)
+    return result
+
+
+def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, keys: set[dg.AssetKey], first: date, last: date, result: ExecutionResult, report: Report) -> set[date]:
+    """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
+    run_id = str(uuid4())
+    touched: set[date] = set()
+
+    def listen(entry: dg.EventLogEntry) -> None:
+        touched.update(_note(entry, result, report))
+
+    instance.add_event_listener(run_id, listen)
+    job = defs.resolve_implicit_global_asset_job_def()
+    job.execute_in_process(
+        instance=instance, run_id=run_id, asset_selection=sorted(keys), tags=range_tags(first, last) | {"stream/command": "run"}, raise_on_error=False
+    )
+    result.run_ids.append(run_id)
+    return touched
+
+
+def _note(entry: dg.EventLogEntry, result: ExecutionResult, report: Report) -> set[date]:
+    """Take down one event of a run; returns touched event days, if it tells any."""
+    event = entry.dagster_event
+    if event is None:
+        return set()
+    step = event.step_key or ""
+    if event.event_type_value == "STEP_START":
+        report(step, "started", {})
+    elif event.event_type_value == "STEP_SUCCESS":
+        report(step, "done", {"seconds": event.step_success_data.duration_ms / 1000})
+    elif event.event_type_value == "STEP_SKIPPED":
+        report(step, "skipped", {})
+    elif event.event_type_value in ("STEP_FAILURE", "RUN_FAILURE"):
+        _note_failure(event, step, result, report)
+    elif event.event_type_value == "ASSET_CHECK_EVALUATION":
+        _note_check(event.asset_check_evaluation_data, result)
+    elif event.event_type_value == "ASSET_MATERIALIZATION":
+        return _note_materialization(event.step_materialization_data.materialization, result, report)
+    return set()
+
+
+def _note_failure(event: dg.DagsterEvent, step: str, result: ExecutionResult, report: Report) -> None:
+    data = event.event_specific_data
+    error = getattr(data, "error", None)
+    if step:
+        message = _root_message(error)
+        result.errors.append({"step": step, "error": message})
+        report(step, "failed", {"error": message})
+
+
+def _root_message(error: Any) -> str:
+    """The first line of the deepest cause: what a person needs first."""
+    while error is not None and getattr(error, "cause", None) is not None:
+        error = error.cause
+    return str(error.message).strip().splitlines()[0][:500] if error else "failed"
+
+
+def _note_check(evaluation: Any, result: ExecutionResult) -> None:
+    result.checks.append(
+        {
+            "asset": evaluation.asset_key.to_user_string(), "check": evaluation.check_name, "passed": evaluation.passed,
+            "severity": evaluation.severity.value, "is_gate": evaluation.blocking or False, "summary": evaluation.description or "",
+        }  # fmt: skip
+    )
+
+
+def _note_materialization(materialization: dg.AssetMaterialization, result: ExecutionResult, report: Report) -> set[date]:
+    """Dagster repeats one materialization per partition of a range; the counts are of the whole range, so the first tells all."""
+    name = materialization.asset_key.to_user_string()
+    metadata = {key: value.value for key, value in materialization.metadata.items()}
+    rows = int(metadata.get("dagster/partition_row_count") or metadata.get("dagster/row_count") or 0)
+    if name not in result.assets:
+        report(name, "rows", {"rows": rows})
+        result.assets[name] = {"rows": rows, "days": 1}
+        for count in ("quarantined", "duplicates"):
+            if count in metadata:
+                result.assets[name][count] = metadata[count]
+    else:
+        result.assets[name]["days"] += 1
+    return {date.fromisoformat(day) for day in metadata.get(TOUCHED, [])}
+
+
+def _store(settings: Settings, result: ExecutionResult) -> None:
+    """Keep the result where reports are, the newest also under a fixed name."""
+    folder = settings.home / "reports" / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = result.to_json()
+    for name in (f"{result.started_at.replace(':', '')}-{result.run_ids[0][:8] if result.run_ids else 'none'}.json", "latest.json"):
+        (folder / name).write_text(text)
