@@ -17,7 +17,12 @@ from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.errors import StreamError
 from stream_assets.settings import FIELDS, Settings
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse you declare rather than program.", pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="A lakehouse you declare rather than program.",
+    pretty_exceptions_enable=False,
+)
 contracts_app = typer.Typer(no_args_is_help=True, help="Look at contracts and check them.")
 engine_app = typer.Typer(no_args_is_help=True, help="The embedded Spark server.")
 dbt_app = typer.Typer(no_args_is_help=True, help="The dbt project that makes Gold.")
@@ -47,8 +52,12 @@ def _day(text: str | None) -> date | None:
 def run(
     first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD. Default: first delivery.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="Last day. Default: last delivery.")] = None,
-    select: Annotated[str | None, typer.Option(help="Dagster asset selection, such as 'key:\"silver/orders\"+' or 'group:bronze'.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the execution result as JSON instead of tables.")] = False,
+    select: Annotated[
+        str | None, typer.Option(help="Dagster asset selection, such as 'key:\"silver/orders\"+' or 'group:bronze'.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the execution result as JSON instead of tables.")
+    ] = False,
 ) -> None:
     """Materialize a range of days, show progress, and end with a summary. Exits 1 if a step or a gate failed."""
     from stream_assets.ops.show import Progress, show_result
@@ -76,7 +85,9 @@ def _range(settings: Settings, contracts: ContractSet, first: date | None, last:
 
     days = sorted({day for contract in contracts.values() for day in delivery_days(settings, contract)})
     if not (first and last) and not days:
-        raise StreamError(f"The landing zone {settings.landing} has no deliveries. Put some there, make some with `stream sample`, or give --from and --to.")
+        raise StreamError(
+            f"The landing zone {settings.landing} has no deliveries. Put some there, make some with `stream sample`, or give --from and --to."
+        )
     start, end = first or days[0], last or days[-1]
     if start > end:
         raise StreamError(f"--from {start} is after --to {end}.")
@@ -90,7 +101,9 @@ def sample(
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 7,
     end: Annotated[str | None, typer.Option(help="Last delivery day. Default: yesterday.")] = None,
     faults: Annotated[bool, typer.Option(help="Inject known faults, listed in manifest.json.")] = True,
-    if_empty: Annotated[bool, typer.Option("--if-empty", help="Do nothing when the landing zone already has deliveries.")] = False,
+    if_empty: Annotated[
+        bool, typer.Option("--if-empty", help="Do nothing when the landing zone already has deliveries.")
+    ] = False,
 ) -> None:
     """Write deliveries of an invented retailer, realistic and imperfect in known ways."""
     from stream_assets.sample import write_sample
@@ -101,7 +114,9 @@ def sample(
         return
     last = _day(end) or (datetime.now(UTC) - timedelta(days=1)).date()
     manifest = write_sample(landing, days=days, end=last, scale=scale, seed=seed, faults=faults)
-    console.print(f"Wrote {days} days of deliveries up to {last} to {landing}, with {len(manifest.faults):,} known faults.")
+    console.print(
+        f"Wrote {days} days of deliveries up to {last} to {landing}, with {len(manifest.faults):,} known faults."
+    )
 
 
 @app.command()
@@ -140,12 +155,17 @@ def list_contracts() -> None:
 
 
 @contracts_app.command()
-def lint(folder: Annotated[Path | None, typer.Argument(help="Folder of contracts. Default: STREAM_CONTRACTS.")] = None) -> None:
+def lint(
+    folder: Annotated[Path | None, typer.Argument(help="Folder of contracts. Default: STREAM_CONTRACTS.")] = None,
+) -> None:
     """Check every contract and say what is wrong with each. Exits 1 if any is refused."""
     place = folder or Settings.from_env().contracts
     contracts = load_contracts(place)
     for error in contracts.broken:
-        console.print(f"[bold red]refused[/] {error.file}\n  field   {error.field}\n  problem {error.problem}\n  remedy  {error.remedy}", soft_wrap=True)
+        console.print(
+            f"[bold red]refused[/] {error.file}\n  field   {error.field}\n  problem {error.problem}\n  remedy  {error.remedy}",
+            soft_wrap=True,
+        )
     if not contracts and not contracts.broken:
         raise StreamError(f"{place} holds no *.odcs.yaml file.")
     console.print(f"{len(contracts)} sound, {len(contracts.broken)} refused in {place}")
@@ -178,16 +198,26 @@ def status(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     settings = Settings.from_env()
     state = server.running(settings)
     if as_json:
-        print(json.dumps({"running": bool(state), "port": state.port if state else None, "pid": state.pid if state else None}))
+        print(
+            json.dumps(
+                {"running": bool(state), "port": state.port if state else None, "pid": state.pid if state else None}
+            )
+        )
     elif settings.spark_remote:
         console.print(f"SPARK_REMOTE is set: {settings.spark_remote} is used, no server of ours.")
     else:
-        console.print(f"Running on 127.0.0.1:{state.port}, process {state.pid}, log {server.log_file(settings)}" if state else "Not running. It starts when needed.")
+        console.print(
+            f"Running on 127.0.0.1:{state.port}, process {state.pid}, log {server.log_file(settings)}"
+            if state
+            else "Not running. It starts when needed."
+        )
     sys.exit(0 if state or settings.spark_remote else 1)
 
 
 @dbt_app.command()
-def sync(check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if something would change.")] = False) -> None:
+def sync(
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if something would change.")] = False,
+) -> None:
     """Write the dbt sources that follow from the contracts into the dbt project."""
     from stream_assets.gold.sources import sources_are_current, sync_sources
 
@@ -195,6 +225,8 @@ def sync(check: Annotated[bool, typer.Option("--check", help="Change nothing; ex
     contracts = list(load_contracts(settings.contracts).values())
     if check:
         current = sources_are_current(settings, contracts)
-        console.print("The dbt sources are current." if current else "The dbt sources are stale: run `stream dbt sync`.")
+        console.print(
+            "The dbt sources are current." if current else "The dbt sources are stale: run `stream dbt sync`."
+        )
         sys.exit(0 if current else 1)
     console.print("Updated." if sync_sources(settings, contracts) else "Already current.")

@@ -1,11 +1,11 @@
 """Everything Stream raises on purpose. Each error carries its evidence as attributes and says what to do.
 
-    StreamError
-    ├── ContractError        a contract that cannot be trusted: file, field, remedy
-    ├── SettingsError        an environment variable that makes no sense
-    ├── EngineError          Java, jars or the Spark server
-    ├── DeliveryError        a landing zone that cannot be read safely
-    └── LakeError            a table that refuses what was asked of it
+StreamError
+├── ContractError        a contract that cannot be trusted: file, field, remedy
+├── SettingsError        an environment variable that makes no sense
+├── EngineError          Java, jars or the Spark server
+├── DeliveryError        a landing zone that cannot be read safely
+└── LakeError            a table that refuses what was asked of it
 """
 
 

@@ -40,4 +40,6 @@ def partition_days(context: dg.AssetExecutionContext) -> list[date]:
 
 def column_schema(columns: Mapping[str, tuple[str, str]]) -> dg.TableSchema:
     """Columns (name → type, description) as the UI shows them."""
-    return dg.TableSchema([dg.TableColumn(name, kind, description=text or None) for name, (kind, text) in columns.items()])
+    return dg.TableSchema(
+        [dg.TableColumn(name, kind, description=text or None) for name, (kind, text) in columns.items()]
+    )

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 import dagster as dg
 import grpc
 from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,7 @@ from stream_assets.settings import Settings
 class EngineResource(LazyPySparkResource):
     """The PySpark resource of Bronze, Silver and Gold: a session on the one warm Spark Connect engine."""
 
-    environment: dict[str, str] = {}
+    environment: dict[str, str] = Field(default_factory=dict)
     """The settings of this code location, as environment variables, secrets left out."""
 
     @classmethod
@@ -68,7 +69,7 @@ class EngineResource(LazyPySparkResource):
     def _forget_session(self) -> None:
         session, self._spark_session = self._spark_session, None
         with suppress(Exception):
-            session.stop()
+            session.stop()  # pyright: ignore[reportOptionalMemberAccess]
 
     def pii_salt(self) -> str:
         """The secret for hashed personal data."""
@@ -78,4 +79,14 @@ class EngineResource(LazyPySparkResource):
 def _is_gone(error: BaseException) -> bool:
     """Whether an error means that the server, and not the query, failed."""
     text = str(error)
-    return any(sign in text for sign in ("UNAVAILABLE", "failed to connect", "Connection refused", "Socket closed", "INVALID_HANDLE", "Connection reset"))
+    return any(
+        sign in text
+        for sign in (
+            "UNAVAILABLE",
+            "failed to connect",
+            "Connection refused",
+            "Socket closed",
+            "INVALID_HANDLE",
+            "Connection reset",
+        )
+    )

@@ -71,11 +71,17 @@ class Settings:
     def to_env(self) -> dict[str, str]:
         """The environment that gives these settings again, secrets left out."""
         env = {
-            "STREAM_HOME": str(self.home), "STREAM_CONTRACTS": str(self.contracts), "STREAM_LANDING": self.landing, "STREAM_LAKE": self.lake,
-            "STREAM_DBT_PROJECT": str(self.dbt_project), "STREAM_SPARK_MEMORY": self.spark_memory, "STREAM_SPARK_CORES": str(self.spark_cores),
-            "STREAM_SPARK_IDLE_MINUTES": str(self.spark_idle_minutes), "STREAM_JARS": str(self.jars),
+            "STREAM_HOME": str(self.home),
+            "STREAM_CONTRACTS": str(self.contracts),
+            "STREAM_LANDING": self.landing,
+            "STREAM_LAKE": self.lake,
+            "STREAM_DBT_PROJECT": str(self.dbt_project),
+            "STREAM_SPARK_MEMORY": self.spark_memory,
+            "STREAM_SPARK_CORES": str(self.spark_cores),
+            "STREAM_SPARK_IDLE_MINUTES": str(self.spark_idle_minutes),
+            "STREAM_JARS": str(self.jars),
             "STREAM_SCHEDULES": "on" if self.schedules_on else "off",
-        }  # fmt: skip
+        }
         return env | ({"SPARK_REMOTE": self.spark_remote} if self.spark_remote else {})
 
     def table_path(self, layer: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 
 import dagster as dg
 
@@ -19,12 +20,16 @@ TOUCHED = "touched_event_days"
 """Metadata of a landing: the event days its records belong to, which the late-data sensor reads."""
 
 
-def build_bronze(settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.Definitions:
+def build_bronze(
+    settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
+) -> dg.Definitions:
     """The Bronze assets of these contracts."""
     return dg.Definitions(assets=[_bronze_asset(settings, contract, partitions, retry) for contract in contracts])
 
 
-def _bronze_asset(settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.AssetsDefinition:
+def _bronze_asset(
+    settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
+) -> dg.AssetsDefinition:
     key = asset_key("bronze", contract.name)
     table = bronze_table(settings, contract)
     spec = dg.AssetSpec(
@@ -46,13 +51,22 @@ def _bronze_asset(settings: Settings, contract: Contract, partitions: dg.Partiti
     )
 
     @dg.multi_asset(
-        name=f"land_{contract.name}", specs=[spec], check_specs=check_specs(key, BRONZE_CHECKS), can_subset=True,
-        backfill_policy=dg.BackfillPolicy.single_run(), retry_policy=retry, op_tags={"dataset": contract.name},
-    )  # fmt: skip
-    def land_deliveries(context: dg.AssetExecutionContext, engine: EngineResource) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        name=f"land_{contract.name}",
+        specs=[spec],
+        check_specs=check_specs(key, BRONZE_CHECKS),
+        can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        retry_policy=retry,
+        op_tags={"dataset": contract.name},
+    )
+    def land_deliveries(
+        context: dg.AssetExecutionContext, engine: EngineResource
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with engine.guarded() as spark:
             landing = land(spark, engine.settings, contract, partition_days(context), run_id=context.run_id)
-        context.log.info(f"{contract.name}: landed {len(landing.landed)} of {len(landing.rows)} days, {sum(landing.rows.values()):,} records in Bronze")
+        context.log.info(
+            f"{contract.name}: landed {len(landing.landed)} of {len(landing.rows)} days, {sum(landing.rows.values()):,} records in Bronze"
+        )
         if key in context.selected_asset_keys:
             yield dg.MaterializeResult(key, metadata=_metadata(landing))
         outcomes = [judge_delivery(landing.rows, landing.expected), judge_files(landing.problems, landing.incomplete)]
@@ -69,3 +83,10 @@ def _metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
         TOUCHED: dg.MetadataValue.json([day.isoformat() for day in landing.touched]),
         "files_set_aside": dg.MetadataValue.json({f.source: f.problem for f in landing.problems}),
     }
+
+
+def touched_days(materialization: dg.AssetMaterialization) -> set[date]:
+    """The event days a landing touched, from its metadata."""
+    found = materialization.metadata.get(TOUCHED)
+    days = found.value if isinstance(found, dg.JsonMetadataValue) else []
+    return {date.fromisoformat(str(day)) for day in days or []}  # pyright: ignore[reportGeneralTypeIssues]

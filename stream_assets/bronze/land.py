@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.ledger import Commit, read_days
+from stream_assets.engine.ledger import Commit, read_ledger
 from stream_assets.engine.session import one_task_per_file
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
@@ -69,7 +69,7 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     delta.ensure(spark, table)
     found = inspect_deliveries(settings, contract, days)
     deliveries = [d for d in found if d.is_complete]
-    before = read_days(spark, table.qualified, [d.day for d in deliveries])
+    before = read_ledger(spark, table.qualified)
     changed = [d for d in deliveries if before.get(d.day.isoformat(), {}).get("files") != _fingerprint(d)]
     if changed:
         _write(spark, table, contract, changed, run_id)
@@ -85,7 +85,9 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     )
 
 
-def _write(spark: SparkSession, table: delta.Table, contract: Contract, deliveries: Sequence[Delivery], run_id: str) -> None:
+def _write(
+    spark: SparkSession, table: delta.Table, contract: Contract, deliveries: Sequence[Delivery], run_id: str
+) -> None:
     files = [file for delivery in deliveries for file in delivery.readable]
     with one_task_per_file(spark):
         received = read_files(spark, files)
@@ -95,7 +97,7 @@ def _write(spark: SparkSession, table: delta.Table, contract: Contract, deliveri
         )
         entries = {d.day.isoformat(): _ledger_entry(d) for d in deliveries}
         commit = Commit(run_id, contract.name, "bronze", contract.version, entries)
-        delta.replace_days(spark, table, rows, days=[d.day for d in deliveries], commit=commit)
+        delta.replace_days(table, rows, days=[d.day for d in deliveries], commit=commit)
 
 
 def _ledger_entry(delivery: Delivery) -> dict:
@@ -137,5 +139,10 @@ def _key(contract: Contract) -> Expr:
 
 def _count(spark: SparkSession, table: delta.Table, days: Sequence[date]) -> dict[tuple[date, date], int]:
     """Records per delivery day and event day: two small dictionary columns, no payload is read."""
-    rows = spark.table(table.qualified).where(delta.in_days("_delivery_date", days)).groupBy("_delivery_date", "_event_date").count()
+    rows = (
+        spark.table(table.qualified)
+        .where(delta.in_days("_delivery_date", days))
+        .groupBy("_delivery_date", "_event_date")
+        .count()
+    )
     return {(row["_delivery_date"], row["_event_date"]): row["count"] for row in rows.collect()}

@@ -58,7 +58,12 @@ def load_contracts(folder: Path) -> ContractSet:
     for contract in [c for c in loaded if counts[c.name] > 1]:
         loaded.remove(contract)
         broken.append(
-            ContractError(contract.file.name, "name", f"{contract.name!r} is declared by {counts[contract.name]} files", "Keep one.")
+            ContractError(
+                contract.file.name,
+                "name",
+                f"{contract.name!r} is declared by {counts[contract.name]} files",
+                "Keep one.",
+            )
         )
     return ContractSet(tuple(loaded), tuple(broken))
 
@@ -83,7 +88,9 @@ class _StrictLoader(yaml.SafeLoader):
 
 def _read_yaml(file: Path) -> dict[str, Any]:
     if file.is_symlink() and not file.resolve().is_relative_to(file.parent.resolve()):
-        raise ContractError(file.name, "file", "is a link that leaves the contracts folder", "Put the file itself there.")
+        raise ContractError(
+            file.name, "file", "is a link that leaves the contracts folder", "Put the file itself there."
+        )
     try:
         document = yaml.load(file.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 strict subclass of SafeLoader
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -101,7 +108,9 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
     custom = _custom(document)
     sla = {item["property"]: item for item in document["slaProperties"]}
     landing = next(server for server in document["servers"] if server["server"] == "landing")
-    keyed = sorted((p for p in table["properties"] if p.get("primaryKey")), key=lambda p: p.get("primaryKeyPosition", 1))
+    keyed = sorted(
+        (p for p in table["properties"] if p.get("primaryKey")), key=lambda p: p.get("primaryKeyPosition", 1)
+    )
     return Contract(
         name=document["name"],
         version=document["version"],
@@ -136,7 +145,9 @@ def _to_column(prop: dict[str, Any]) -> Column:
     options = dict(prop.get("logicalTypeOptions", {}))
     is_temporal = prop["logicalType"] in ("date", "timestamp")
     physical = str(prop.get("physicalType", "")).lower().replace(" ", "")
-    allowed = [v for q in prop.get("quality", []) if q.get("metric") == "invalidValues" for v in q["arguments"]["validValues"]]
+    allowed = [
+        v for q in prop.get("quality", []) if q.get("metric") == "invalidValues" for v in q["arguments"]["validValues"]
+    ]
     target = next((r["to"].split(".") for r in prop.get("relationships", [])), None)
     return Column(
         name=prop["name"],
@@ -154,9 +165,12 @@ def _to_column(prop: dict[str, Any]) -> Column:
 
 def _to_expression(item: dict[str, Any]) -> Expression:
     return Expression(
-        id=item["id"], sql=_implementation(item)["expression"], severity=item["severity"], dimension=item["dimension"],
+        id=item["id"],
+        sql=_implementation(item)["expression"],
+        severity=item["severity"],
+        dimension=item["dimension"],
         description=item.get("description", ""),
-    )  # fmt: skip
+    )
 
 
 def _implementation(item: dict[str, Any]) -> dict[str, Any]:

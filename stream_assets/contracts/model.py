@@ -15,9 +15,20 @@ FileFormat = Literal["jsonl", "csv", "parquet"]
 Severity = Literal["error", "warning"]
 
 RESERVED_COLUMNS = (
-    "_raw", "_source", "_position", "_delivery_date", "_event_date", "_ingested_at", "_run_id", "_contract_version",
-    "_violations", "_quarantined_at", "_raw_bytes", "_header", "_key",
-)  # fmt: skip
+    "_raw",
+    "_source",
+    "_position",
+    "_delivery_date",
+    "_event_date",
+    "_ingested_at",
+    "_run_id",
+    "_contract_version",
+    "_violations",
+    "_quarantined_at",
+    "_raw_bytes",
+    "_header",
+    "_key",
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,9 @@ class Contract:
 
 ENVELOPE = (
     Column("event_id", "string", "event_id", "Identifier of the event.", required=True, options={"format": "uuid"}),
-    Column("event_type", "string", "event_type", "What happened.", required=True, allowed=("created", "updated", "deleted")),
+    Column(
+        "event_type", "string", "event_type", "What happened.", required=True, allowed=("created", "updated", "deleted")
+    ),
     Column("event_timestamp", "timestamp", "timestamp", "When the event was published.", required=True),
     Column("event_version", "bigint", "version", "Version of the envelope.", required=True, options={"minimum": 1}),
     Column("event_source", "string", "source", "System that published the event.", required=True),

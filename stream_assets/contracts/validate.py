@@ -15,14 +15,22 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import jsonschema
+from jsonschema.exceptions import best_match
 
 from stream_assets.contracts.model import ENVELOPE, RESERVED_COLUMNS
 from stream_assets.errors import ContractError
 
 SPARK_TYPES = {
-    "string": "string", "integer": "bigint", "number": "double", "boolean": "boolean", "date": "date",
-    "timestamp": "timestamp", "time": "string", "object": "string", "array": "string",
-}  # fmt: skip
+    "string": "string",
+    "integer": "bigint",
+    "number": "double",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "timestamp",
+    "time": "string",
+    "object": "string",
+    "array": "string",
+}
 """Objects and arrays stay JSON text in Silver: nothing of them is lost, and Gold takes out what it needs."""
 
 OPTIONS = {
@@ -39,9 +47,59 @@ _LOOKS_PERSONAL = re.compile(
     r"(^|_)(e?mail|phone|mobile|ssn|iban|passport|full_name|first_name|last_name|birth_date|ip_address|card_number|card_holder)($|_)"
 )
 _SQL_WORDS = frozenset(
-    "and or not is null in between like rlike case when then else end true false cast as date timestamp string bigint double "
-    "coalesce nullif abs length lower upper trim least greatest round floor ceil datediff to_date year month day hour "
-    "substring startswith endswith contains concat interval days hours minutes if".split()
+    [
+        "and",
+        "or",
+        "not",
+        "is",
+        "null",
+        "in",
+        "between",
+        "like",
+        "rlike",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "true",
+        "false",
+        "cast",
+        "as",
+        "date",
+        "timestamp",
+        "string",
+        "bigint",
+        "double",
+        "coalesce",
+        "nullif",
+        "abs",
+        "length",
+        "lower",
+        "upper",
+        "trim",
+        "least",
+        "greatest",
+        "round",
+        "floor",
+        "ceil",
+        "datediff",
+        "to_date",
+        "year",
+        "month",
+        "day",
+        "hour",
+        "substring",
+        "startswith",
+        "endswith",
+        "contains",
+        "concat",
+        "interval",
+        "days",
+        "hours",
+        "minutes",
+        "if",
+    ]
 )
 
 
@@ -64,7 +122,12 @@ def parse_duration(text: object) -> timedelta | None:
     if not match:
         return None
     count = int(match[1])
-    return {"m": timedelta(minutes=count), "h": timedelta(hours=count), "d": timedelta(days=count), "y": timedelta(days=365 * count)}[match[2]]
+    return {
+        "m": timedelta(minutes=count),
+        "h": timedelta(hours=count),
+        "d": timedelta(days=count),
+        "y": timedelta(days=365 * count),
+    }[match[2]]
 
 
 def _require(condition: object, file: str, field: str, problem: str, remedy: str) -> None:
@@ -74,7 +137,9 @@ def _require(condition: object, file: str, field: str, problem: str, remedy: str
 
 @cache
 def _schema_validator() -> jsonschema.Draft201909Validator:
-    schema = importlib.resources.files("open_data_contract_standard").joinpath("schema.json").read_text(encoding="utf-8")
+    schema = (
+        importlib.resources.files("open_data_contract_standard").joinpath("schema.json").read_text(encoding="utf-8")
+    )
     return jsonschema.Draft201909Validator(json.loads(schema))
 
 
@@ -83,30 +148,72 @@ def _check_standard(file: str, document: dict[str, Any]) -> None:
     tables = document.get("schema")
     many = isinstance(tables, list) and tables and len((tables[0] or {}).get("properties") or ()) > MAX_COLUMNS
     _require(not many, file, "schema[0].properties", f"more than {MAX_COLUMNS} columns", "Split the dataset.")
-    error = jsonschema.exceptions.best_match(_schema_validator().iter_errors(json.loads(json.dumps(document, default=str))))
+    error = best_match(_schema_validator().iter_errors(json.loads(json.dumps(document, default=str))))
     if error:
-        path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path).lstrip(".") or "document"
+        path = (
+            "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path).lstrip(".") or "document"
+        )
         message = error.message if len(error.message) < 200 else error.message[:200] + "…"
-        raise ContractError(file, path, f"breaks the Open Data Contract Standard: {message}", "See docs/contracts.md for the form.")
+        raise ContractError(
+            file, path, f"breaks the Open Data Contract Standard: {message}", "See docs/contracts.md for the form."
+        )
 
 
 def _check_identity(file: str, document: dict[str, Any]) -> None:
     name = document.get("name")
-    _require(_is_identifier(name), file, "name", f"{name!r} is not a plain identifier", "Use lower-case letters, digits and _, at most 63.")
+    _require(
+        _is_identifier(name),
+        file,
+        "name",
+        f"{name!r} is not a plain identifier",
+        "Use lower-case letters, digits and _, at most 63.",
+    )
     for field in ("domain", "description", "servers", "schema", "slaProperties", "team", "customProperties"):
         _require(document.get(field), file, field, "is missing", "Every contract needs it.")
-    _require(document["description"].get("purpose"), file, "description.purpose", "is missing", "Say in a sentence what the data is.")
-    _require(re.fullmatch(r"\d+\.\d+\.\d+", str(document["version"])), file, "version", "is not semantic", "Use MAJOR.MINOR.PATCH.")
-    _require(len(document["schema"]) == 1, file, "schema", "must describe exactly one table", "Use one contract per dataset.")
+    _require(
+        document["description"].get("purpose"),
+        file,
+        "description.purpose",
+        "is missing",
+        "Say in a sentence what the data is.",
+    )
+    _require(
+        re.fullmatch(r"\d+\.\d+\.\d+", str(document["version"])),
+        file,
+        "version",
+        "is not semantic",
+        "Use MAJOR.MINOR.PATCH.",
+    )
+    _require(
+        len(document["schema"]) == 1, file, "schema", "must describe exactly one table", "Use one contract per dataset."
+    )
     table = document["schema"][0]
-    _require(table["name"] == name, file, "schema[0].name", f"is {table['name']!r}, the contract is {name!r}", "Use the same name.")
-    _require(table.get("dataGranularityDescription"), file, "schema[0].dataGranularityDescription", "is missing", "State the grain: one row per …")
+    _require(
+        table["name"] == name,
+        file,
+        "schema[0].name",
+        f"is {table['name']!r}, the contract is {name!r}",
+        "Use the same name.",
+    )
+    _require(
+        table.get("dataGranularityDescription"),
+        file,
+        "schema[0].dataGranularityDescription",
+        "is missing",
+        "State the grain: one row per …",
+    )
     _require(table.get("properties"), file, "schema[0].properties", "is missing", "List the columns.")
 
 
 def _check_ownership(file: str, document: dict[str, Any]) -> None:
     team = document["team"]
-    _require(isinstance(team, dict) and team.get("name"), file, "team.name", "is missing", "Name the team that answers for the data.")
+    _require(
+        isinstance(team, dict) and team.get("name"),
+        file,
+        "team.name",
+        "is missing",
+        "Name the team that answers for the data.",
+    )
     owners = [m for m in team.get("members", []) if m.get("role") == "owner"]
     _require(owners, file, "team.members", "names no owner", "Give one member the role owner.")
 
@@ -114,27 +221,59 @@ def _check_ownership(file: str, document: dict[str, Any]) -> None:
 def _check_promises(file: str, document: dict[str, Any]) -> None:
     """Kind, keys, time, tier, freshness, invalid records, replay and retention (what lets it run unattended)."""
     custom = {item["property"]: item["value"] for item in document["customProperties"]}
-    columns = {p["name"] for p in document["schema"][0]["properties"]} | {c.name for c in ENVELOPE if custom.get("envelope")}
+    columns = {p["name"] for p in document["schema"][0]["properties"]} | {
+        c.name for c in ENVELOPE if custom.get("envelope")
+    }
     field = "customProperties.{}".format
     kind = custom.get("datasetKind")
-    _require(kind in ("event", "entity", "reference"), file, field("datasetKind"), f"is {kind!r}", "Use event, entity or reference.")
+    _require(
+        kind in ("event", "entity", "reference"),
+        file,
+        field("datasetKind"),
+        f"is {kind!r}",
+        "Use event, entity or reference.",
+    )
     needed = () if kind == "reference" else ("eventTime", "orderBy")
     for name in needed:
-        _require(custom.get(name), file, field(name), "is missing", f"Name the column that gives the {name} of a record.")
+        _require(
+            custom.get(name), file, field(name), "is missing", f"Name the column that gives the {name} of a record."
+        )
     for name in ("eventTime", "orderBy"):
-        _require(custom.get(name) in columns | {None}, file, field(name), f"names no column: {custom.get(name)!r}", "Use a column of the schema.")
+        _require(
+            custom.get(name) in columns | {None},
+            file,
+            field(name),
+            f"names no column: {custom.get(name)!r}",
+            "Use a column of the schema.",
+        )
     tier = custom.get("slaTier")
-    _require(tier in (1, 2, 3), file, field("slaTier"), f"is {tier!r}", "Use 1 (critical), 2 (important) or 3 (standard).")
+    _require(
+        tier in (1, 2, 3), file, field("slaTier"), f"is {tier!r}", "Use 1 (critical), 2 (important) or 3 (standard)."
+    )
     lateness = custom.get("maxLateness", None if kind == "event" else 0)
     is_days = isinstance(lateness, int) and not isinstance(lateness, bool) and 0 <= lateness <= 365
-    _require(is_days, file, field("maxLateness"), f"is {lateness!r}", "Give the days a record may arrive late, 0 to 365.")
+    _require(
+        is_days, file, field("maxLateness"), f"is {lateness!r}", "Give the days a record may arrive late, 0 to 365."
+    )
     invalid = custom.get("onInvalid")
-    _require(invalid == "quarantine", file, field("onInvalid"), f"is {invalid!r}", "Say quarantine: an invalid record is kept apart, never dropped.")
+    _require(
+        invalid == "quarantine",
+        file,
+        field("onInvalid"),
+        f"is {invalid!r}",
+        "Say quarantine: an invalid record is kept apart, never dropped.",
+    )
     drift = custom.get("schemaDrift", "evolve")
     reactions = ("evolve", "freeze", "discard_column", "quarantine_row")
     _require(drift in reactions, file, field("schemaDrift"), f"is {drift!r}", f"Use one of {', '.join(reactions)}.")
     keep = custom.get("minKeep", 0.8)
-    _require(isinstance(keep, int | float) and 0 <= keep <= 1, file, field("minKeep"), f"is {keep!r}", "Give a fraction from 0 to 1.")
+    _require(
+        isinstance(keep, int | float) and 0 <= keep <= 1,
+        file,
+        field("minKeep"),
+        f"is {keep!r}",
+        "Give a fraction from 0 to 1.",
+    )
     _check_replay(file, custom)
     _check_service_levels(file, document, custom)
     keys = [p for p in document["schema"][0]["properties"] if p.get("primaryKey")]
@@ -148,7 +287,9 @@ def _check_replay(file: str, custom: dict[str, Any]) -> None:
     try:
         date.fromisoformat(str(replay.get("historyStart")))  # pyright: ignore[reportOptionalMemberAccess]
     except ValueError as error:
-        raise ContractError(file, f"{field}.historyStart", "is not a date", "Use YYYY-MM-DD: the first day data exists.") from error
+        raise ContractError(
+            file, f"{field}.historyStart", "is not a date", "Use YYYY-MM-DD: the first day data exists."
+        ) from error
 
 
 def _check_service_levels(file: str, document: dict[str, Any], custom: dict[str, Any]) -> None:
@@ -158,9 +299,21 @@ def _check_service_levels(file: str, document: dict[str, Any], custom: dict[str,
         item = sla.get(name)
         _require(item, file, f"slaProperties.{name}", "is missing", "Give it a value and a unit (m, h, d, y).")
         durations[name] = parse_duration(f"{item['value']}{str(item.get('unit', ''))[:1]}")  # pyright: ignore[reportOptionalSubscript]
-        _require(durations[name], file, f"slaProperties.{name}", "has no usable value and unit", "Use for example value: 1, unit: h.")
+        _require(
+            durations[name],
+            file,
+            f"slaProperties.{name}",
+            "has no usable value and unit",
+            "Use for example value: 1, unit: h.",
+        )
     cadence = parse_duration(custom.get("cadence"))
-    _require(cadence, file, "customProperties.cadence", f"is {custom.get('cadence')!r}", "Say how often data arrives: 30m, 1h, 1d.")
+    _require(
+        cadence,
+        file,
+        "customProperties.cadence",
+        f"is {custom.get('cadence')!r}",
+        "Say how often data arrives: 30m, 1h, 1d.",
+    )
     warns_in_time = cadence * 1.5 < durations["freshness"]  # pyright: ignore
     remedy = "Raise the freshness target above 1.5 × the cadence, or deliver more often."
     _require(warns_in_time, file, "slaProperties.freshness", "leaves no room for an early warning", remedy)
@@ -174,78 +327,169 @@ def _check_landing(file: str, document: dict[str, Any]) -> None:
     safe = parts and not PurePosixPath(path).is_absolute() and ".." not in parts and re.fullmatch(r"[\w./-]+", path)
     known = landing and landing.get("format") in ("jsonl", "csv", "parquet")
     _require(known, file, "servers.landing.format", "is not a format we read", "Use jsonl, csv or parquet.")
-    _require(safe, file, "servers.landing.path", f"{path!r} leaves the landing zone", "Use a folder inside the landing zone, such as the dataset's name.")
+    _require(
+        safe,
+        file,
+        "servers.landing.path",
+        f"{path!r} leaves the landing zone",
+        "Use a folder inside the landing zone, such as the dataset's name.",
+    )
 
 
 def _check_property(file: str, field: str, prop: dict[str, Any]) -> None:
     name, kind = prop["name"], prop.get("logicalType")
-    _require(_is_identifier(name), file, field, f"{name!r} is not a plain identifier", "Use lower-case letters, digits and _; physicalName may hold the source's spelling.")
+    _require(
+        _is_identifier(name),
+        file,
+        field,
+        f"{name!r} is not a plain identifier",
+        "Use lower-case letters, digits and _; physicalName may hold the source's spelling.",
+    )
     field = f"{field} ({name})"
     _require(kind in SPARK_TYPES, file, field, "has no logicalType", "Give it one.")
     physical = str(prop.get("physicalType", ""))
     if kind == "number" and physical.lower().startswith("decimal"):
         match = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", physical.lower())
         fits = match and 0 <= int(match[2]) <= int(match[1]) <= 38
-        _require(fits, file, f"{field}.physicalType", f"{physical!r} is no decimal Spark holds", "Use decimal(p,s) with s ≤ p ≤ 38.")
+        _require(
+            fits,
+            file,
+            f"{field}.physicalType",
+            f"{physical!r} is no decimal Spark holds",
+            "Use decimal(p,s) with s ≤ p ≤ 38.",
+        )
     unknown = set(prop.get("logicalTypeOptions", {})) - OPTIONS.get(str(kind), set())
-    _require(not unknown, file, f"{field}.logicalTypeOptions", f"{sorted(unknown)} cannot be enforced on {kind}", "Remove it or correct the spelling.")
+    _require(
+        not unknown,
+        file,
+        f"{field}.logicalTypeOptions",
+        f"{sorted(unknown)} cannot be enforced on {kind}",
+        "Remove it or correct the spelling.",
+    )
     _check_options(file, field, prop)
     _check_quality(file, field, prop.get("quality", []), table=False)
     _check_pii(file, field, prop)
     for relation in prop.get("relationships", []):
         target = relation.get("to")
-        _require(isinstance(target, str) and target.count(".") == 1, file, f"{field}.relationships", f"{target!r} names no column", "Use dataset.column.")
+        _require(
+            isinstance(target, str) and target.count(".") == 1,
+            file,
+            f"{field}.relationships",
+            f"{target!r} names no column",
+            "Use dataset.column.",
+        )
 
 
 def _check_options(file: str, field: str, prop: dict[str, Any]) -> None:
     options = prop.get("logicalTypeOptions", {})
     if prop["logicalType"] == "string" and "format" in options:
         known = options["format"] in FORMATS
-        _require(known, file, f"{field}.logicalTypeOptions.format", f"{options['format']!r} is not known", f"Use one of {', '.join(sorted(FORMATS))}.")
+        _require(
+            known,
+            file,
+            f"{field}.logicalTypeOptions.format",
+            f"{options['format']!r} is not known",
+            f"Use one of {', '.join(sorted(FORMATS))}.",
+        )
     if "pattern" in options:
         try:
             re.compile(options["pattern"])
         except re.error as error:
-            raise ContractError(file, f"{field}.logicalTypeOptions.pattern", f"is no regular expression: {error}", "Correct it.") from error
+            raise ContractError(
+                file, f"{field}.logicalTypeOptions.pattern", f"is no regular expression: {error}", "Correct it."
+            ) from error
 
 
 def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table: bool) -> None:
     """Every rule must be one we can enforce: a rule nobody runs is worse than none."""
     for position, rule in enumerate(rules):
         where = f"{field}.quality[{position}]"
-        _require(rule.get("severity") in ("error", "warning"), file, f"{where}.severity", "is missing", "Use error or warning.")
-        _require(_is_identifier(rule.get("id")), file, f"{where}.id", "is missing or not an identifier", "Name the rule.")
+        _require(
+            rule.get("severity") in ("error", "warning"),
+            file,
+            f"{where}.severity",
+            "is missing",
+            "Use error or warning.",
+        )
+        _require(
+            _is_identifier(rule.get("id")), file, f"{where}.id", "is missing or not an identifier", "Name the rule."
+        )
         expression = isinstance(rule.get("implementation"), dict) and "expression" in rule["implementation"]
         if table:
-            ok = rule.get("type") == "custom" and rule.get("engine") == "stream" and expression and rule.get("dimension")
+            ok = (
+                rule.get("type") == "custom" and rule.get("engine") == "stream" and expression and rule.get("dimension")
+            )
         else:
             values = (rule.get("arguments") or {}).get("validValues")
-            ok = rule.get("metric") == "invalidValues" and isinstance(values, list) and values and rule.get("mustBe") == 0
-        form = "engine: stream with implementation.expression and a dimension" if table else "metric: invalidValues with arguments.validValues and mustBe: 0"
+            ok = (
+                rule.get("metric") == "invalidValues"
+                and isinstance(values, list)
+                and values
+                and rule.get("mustBe") == 0
+            )
+        form = (
+            "engine: stream with implementation.expression and a dimension"
+            if table
+            else "metric: invalidValues with arguments.validValues and mustBe: 0"
+        )
         _require(ok, file, where, "cannot be enforced", f"Use {form}.")
 
 
 def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
     custom = {item["property"]: item["value"] for item in prop.get("customProperties", [])}
     unknown = set(custom) - {"pii"}
-    _require(not unknown, file, f"{field}.customProperties", f"{sorted(unknown)} means nothing here", "Remove it or correct the spelling.")
+    _require(
+        not unknown,
+        file,
+        f"{field}.customProperties",
+        f"{sorted(unknown)} means nothing here",
+        "Remove it or correct the spelling.",
+    )
     declared = custom.get("pii")
-    personal = "pii" in prop.get("tags", []) or prop.get("classification") == "restricted" or _LOOKS_PERSONAL.search(prop["name"])
+    personal = (
+        "pii" in prop.get("tags", [])
+        or prop.get("classification") == "restricted"
+        or _LOOKS_PERSONAL.search(prop["name"])
+    )
     if declared is None:
-        _require(not personal, file, f"{field}.pii", "looks personal and says nothing of its handling", "Add the custom property pii with a strategy: hash, tokenize, mask, drop, or keep with a reason.")
+        _require(
+            not personal,
+            file,
+            f"{field}.pii",
+            "looks personal and says nothing of its handling",
+            "Add the custom property pii with a strategy: hash, tokenize, mask, drop, or keep with a reason.",
+        )
         return
     strategy = declared.get("strategy") if isinstance(declared, dict) else None
     known = strategy in ("hash", "tokenize", "mask", "drop", "keep")
     _require(known, file, f"{field}.pii.strategy", f"is {strategy!r}", "Use hash, tokenize, mask, drop or keep.")
-    _require(strategy != "keep" or declared.get("reason"), file, f"{field}.pii.reason", "is missing", "Say why personal data is kept in the clear.")
-    _require(not (strategy == "drop" and prop.get("primaryKey")), file, f"{field}.pii", "drops a key column", "Hash it instead.")
+    _require(
+        strategy != "keep" or declared.get("reason"),
+        file,
+        f"{field}.pii.reason",
+        "is missing",
+        "Say why personal data is kept in the clear.",
+    )
+    _require(
+        not (strategy == "drop" and prop.get("primaryKey")),
+        file,
+        f"{field}.pii",
+        "drops a key column",
+        "Hash it instead.",
+    )
 
 
 def _check_columns(file: str, document: dict[str, Any]) -> None:
     envelope = any(i["property"] == "envelope" and i["value"] for i in document["customProperties"])
     names = [p["name"] for p in document["schema"][0]["properties"]] + [c.name for c in ENVELOPE if envelope]
     repeated = [name for name, count in Counter(names).items() if count > 1]
-    _require(not repeated, file, "schema[0].properties", f"column {repeated} appears twice", "Rename one; the envelope's names are taken.")
+    _require(
+        not repeated,
+        file,
+        "schema[0].properties",
+        f"column {repeated} appears twice",
+        "Rename one; the envelope's names are taken.",
+    )
     reserved = set(names) & set(RESERVED_COLUMNS)
     _require(not reserved, file, "schema[0].properties", f"{sorted(reserved)} is reserved", "Rename it.")
 
@@ -261,10 +505,22 @@ def _check_expressions(file: str, document: dict[str, Any]) -> None:
         text = str(rule["implementation"]["expression"])
         bare = re.sub(r"'(?:[^'\\]|'')*'", "''", text)
         odd = re.search(r"--|/\*|[;`\"\\{}\[\]$@#]", bare)
-        _require(not odd and bare.count("'") % 2 == 0, file, where, "holds characters a rule never needs", "Use columns, literals and plain operators.")
+        _require(
+            not odd and bare.count("'") % 2 == 0,
+            file,
+            where,
+            "holds characters a rule never needs",
+            "Use columns, literals and plain operators.",
+        )
         words = set(re.findall(r"[A-Za-z_]\w*", bare))
         strange = sorted(word for word in words if word not in known and word.lower() not in _SQL_WORDS)
-        _require(not strange, file, where, f"uses {strange}, which is neither a column nor an allowed function", "Use columns of this contract.")
+        _require(
+            not strange,
+            file,
+            where,
+            f"uses {strange}, which is neither a column nor an allowed function",
+            "Use columns of this contract.",
+        )
 
 
 def _is_identifier(name: object) -> bool:

@@ -41,7 +41,13 @@ class Table:
 
 
 def table_of(
-    settings: Settings, layer: str, name: str, columns: Mapping[str, tuple[str, str]], *, partition_by: str | None, stats: tuple[str, ...]
+    settings: Settings,
+    layer: str,
+    name: str,
+    columns: Mapping[str, tuple[str, str]],
+    *,
+    partition_by: str | None,
+    stats: tuple[str, ...],
 ) -> Table:
     """A table at its place in the lake."""
     return Table(layer, name, settings.table_path(layer, name), columns, partition_by, stats)
@@ -58,7 +64,11 @@ def ensure(spark: SparkSession, table: Table) -> None:
         _create(spark, table)
     present = {f.name: f.dataType.simpleString() for f in spark.table(table.qualified).schema.fields}
     missing = {name: kind for name, kind in table.columns.items() if name not in present}
-    changed = {name: (present[name], kind) for name, (kind, _) in table.columns.items() if name in present and present[name] != kind}
+    changed = {
+        name: (present[name], kind)
+        for name, (kind, _) in table.columns.items()
+        if name in present and present[name] != kind
+    }
     if changed:
         listing = ", ".join(f"{name}: {old} → {new}" for name, (old, new) in changed.items())
         raise LakeError(
@@ -69,19 +79,22 @@ def ensure(spark: SparkSession, table: Table) -> None:
         spark.sql(f"alter table {table.qualified} add columns ({_column_list(missing)})")
 
 
-def replace_days(spark: SparkSession, table: Table, rows: DataFrame, *, days: Iterable[date], commit: Commit) -> int:
-    """Replace exactly these days by these rows, atomically. Returns the table's new version."""
-    return _write(spark, table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)})
+def replace_days(table: Table, rows: DataFrame, *, days: Iterable[date], commit: Commit) -> None:
+    """Replace exactly these days by these rows, atomically."""
+    _write(table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)})
 
 
-def replace_all(spark: SparkSession, table: Table, rows: DataFrame, *, commit: Commit) -> int:
-    """Replace the whole table by these rows, atomically. Returns the table's new version."""
-    return _write(spark, table, rows, commit, {})
+def replace_all(table: Table, rows: DataFrame, *, commit: Commit) -> None:
+    """Replace the whole table by these rows, atomically."""
+    _write(table, rows, commit, {})
 
 
 def in_days(column: str, days: Iterable[date]) -> str:
     """SQL predicate that holds on exactly these days, as few ranges: Delta prunes partitions by it."""
-    return " or ".join(f"({column} >= date'{first}' and {column} <= date'{last}')" for first, last in day_ranges(days)) or "false"
+    return (
+        " or ".join(f"({column} >= date'{first}' and {column} <= date'{last}')" for first, last in day_ranges(days))
+        or "false"
+    )
 
 
 def day_ranges(days: Iterable[date]) -> list[tuple[date, date]]:
@@ -95,25 +108,22 @@ def day_ranges(days: Iterable[date]) -> list[tuple[date, date]]:
     return ranges
 
 
-def version(spark: SparkSession, table: str) -> int:
-    """Newest version of a table."""
-    return spark.sql(f"describe history {table} limit 1").collect()[0].version
-
-
-def _write(spark: SparkSession, table: Table, rows: DataFrame, commit: Commit, options: Mapping[str, str]) -> int:
+def _write(table: Table, rows: DataFrame, commit: Commit, options: Mapping[str, str]) -> None:
     def write() -> None:
-        writer = rows.select(*table.columns).write.format("delta").mode("overwrite").option("userMetadata", commit.to_json())
+        writer = (
+            rows.select(*table.columns).write.format("delta").mode("overwrite").option("userMetadata", commit.to_json())
+        )
         writer.options(**options).save(table.path)
 
     retry_conflicts(write)
-    return version(spark, table.qualified)
 
 
 def retry_conflicts(write: Callable[[], None]) -> None:
     """Run a write again when another commit came first. Replacements are pure, so trying again is always right."""
     for attempt in range(1, COMMIT_ATTEMPTS + 1):
         try:
-            return write()
+            write()
+            return
         except PySparkException as error:
             if "CONCURRENT" not in str(error).upper() or attempt == COMMIT_ATTEMPTS:
                 raise

@@ -48,8 +48,21 @@ def _retrieve(cache: Path, conf: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=cache) as work:
         pattern = f"{work}/jars/[artifact]-[revision].[ext]"
         command = [
-            find_java(), "-jar", ivy, "-ivy", IVY_FILE, "-confs", conf, "-types", "jar", "-cache", f"{work}/ivy", "-retrieve", pattern, "-warn",
-        ]  # fmt: skip
+            find_java(),
+            "-jar",
+            ivy,
+            "-ivy",
+            IVY_FILE,
+            "-confs",
+            conf,
+            "-types",
+            "jar",
+            "-cache",
+            f"{work}/ivy",
+            "-retrieve",
+            pattern,
+            "-warn",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         jars = Path(work) / "jars"
         if done.returncode or not jars.is_dir():

@@ -6,9 +6,8 @@ One commit covers a range of days and has one entry per day. Readers take, for e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import date
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -32,27 +31,23 @@ class Commit:
         return json.dumps({"stream": FORMAT, **asdict(self)}, sort_keys=True, separators=(",", ":"))
 
 
-def read_days(spark: SparkSession, table: str, days: Iterable[date]) -> dict[str, dict[str, Any]]:
-    """The newest ledger entry of each of these days; days never written are left out."""
-    wanted = {day.isoformat() for day in days}
-    found: dict[str, dict[str, Any]] = {}
-    for commit in read_commits(spark, table):
-        for day in wanted & commit["days"].keys():
-            found.setdefault(day, commit["days"][day] | {"run_id": commit["run_id"], "version": commit["version"]})
-        if wanted <= found.keys():
-            break
-    return found
+def read_ledger(spark: SparkSession, table: str) -> dict[str, dict[str, Any]]:
+    """The newest entry of every day a table has ever been told about, by ISO day.
 
-
-def read_commits(spark: SparkSession, table: str) -> list[dict[str, Any]]:
-    """Every ledger page of a table, newest first. Commits of other tools (compaction, vacuum) have none."""
+    Commits of other tools (compaction, vacuum) have no entries and change none.
+    """
     rows = spark.sql(f"describe history {table}").select("version", "userMetadata").collect()
-    pages = []
-    for row in sorted(rows, key=lambda row: -row.version):
-        try:
-            page = json.loads(row.userMetadata or "null")
-        except ValueError:
-            continue
-        if isinstance(page, dict) and page.get("stream") == FORMAT:
-            pages.append(page | {"version": row.version})
-    return pages
+    days: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row.version):
+        page = _parse(row.userMetadata)
+        for day, entry in page.get("days", {}).items():
+            days[day] = {**entry, "run_id": page["run_id"], "version": row.version}
+    return days
+
+
+def _parse(metadata: str | None) -> dict[str, Any]:
+    try:
+        page = json.loads(metadata or "null")
+    except ValueError:
+        return {}
+    return page if isinstance(page, dict) and page.get("stream") == FORMAT else {}

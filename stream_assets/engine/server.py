@@ -115,7 +115,12 @@ def _start(settings: Settings) -> ServerState:
     """Start the keeper, which starts the JVM, and wait until it answers."""
     (_folder(settings) / "server.json").unlink(missing_ok=True)
     port = _free_port()
-    plan = {"command": _command(settings, port), "port": port, "folder": str(_folder(settings)), "idle_s": settings.spark_idle_minutes * 60}
+    plan = {
+        "command": _command(settings, port),
+        "port": port,
+        "folder": str(_folder(settings)),
+        "idle_s": settings.spark_idle_minutes * 60,
+    }
     environment = os.environ | {
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": _token(settings),
@@ -126,8 +131,13 @@ def _start(settings: Settings) -> ServerState:
     with log_file(settings).open("w") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-c", "from stream_assets.engine.keeper import main; main()"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment, cwd=Path(__file__).parents[2],
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=environment,
+            cwd=Path(__file__).parents[2],
+        )
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if state := running(settings):
@@ -148,10 +158,18 @@ def _command(settings: Settings, port: int) -> list[str]:
     flags = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
     os.environ.setdefault("JAVA_HOME", str(find_java().resolve().parent.parent))
     return [
-        str(spark_home() / "bin" / "spark-submit"), "--master", f"local[{settings.spark_cores}]", "--driver-memory", settings.spark_memory,
-        "--jars", ",".join(map(str, jars)), *flags,
-        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
-    ]  # fmt: skip
+        str(spark_home() / "bin" / "spark-submit"),
+        "--master",
+        f"local[{settings.spark_cores}]",
+        "--driver-memory",
+        settings.spark_memory,
+        "--jars",
+        ",".join(map(str, jars)),
+        *flags,
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "spark-internal",
+    ]
 
 
 def server_conf(settings: Settings, port: int) -> dict[str, str]:
@@ -178,5 +196,6 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
             "org.apache.hadoop.io.compress.GzipCodec,org.apache.hadoop.io.compress.DefaultCodec,io.airlift.compress.zstd.ZstdCodec"
         ),
         "spark.log.level": "WARN",
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseParallelGC -Dderby.system.home=" + str(_folder(settings) / "scratch"),
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseParallelGC -XX:-DontCompileHugeMethods -Dderby.system.home="
+        + str(_folder(settings) / "scratch"),
     }

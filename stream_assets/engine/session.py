@@ -51,7 +51,9 @@ def register_lake(spark: SparkSession, settings: Settings) -> None:
 
 def register(spark: SparkSession, settings: Settings, layer: str, name: str) -> None:
     """Name an existing table of the lake in the catalogue."""
-    spark.sql(f"create table if not exists `{layer}`.`{name}` using delta location '{quoted(settings.table_path(layer, name))}'")
+    spark.sql(
+        f"create table if not exists `{layer}`.`{name}` using delta location '{quoted(settings.table_path(layer, name))}'"
+    )
 
 
 def quoted(text: str) -> str:

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 
 import dagster as dg
 
-from stream_assets.bronze.assets import TOUCHED
+from stream_assets.bronze.assets import touched_days
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.delta import day_ranges
 from stream_assets.keys import asset_key
@@ -18,17 +18,28 @@ from stream_assets.settings import Settings
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
-def build_automation(settings: Settings, contracts: list[Contract], partitions: dg.DailyPartitionsDefinition) -> dg.Definitions:
+def build_automation(
+    settings: Settings, contracts: list[Contract], partitions: dg.DailyPartitionsDefinition
+) -> dg.Definitions:
     """Jobs, schedules and sensors. `STREAM_SCHEDULES=on` is the one switch."""
-    everything = dg.define_asset_job("whole_day", selection=dg.AssetSelection.all(), partitions_def=partitions, description="Everything, for one day or a range of days.")
+    everything = dg.define_asset_job(
+        "whole_day",
+        selection=dg.AssetSelection.all(),
+        partitions_def=partitions,
+        description="Everything, for one day or a range of days.",
+    )
     by_cadence: dict[timedelta, list[Contract]] = defaultdict(list)
     for contract in contracts:
         by_cadence[contract.cadence].append(contract)
     schedules = [_schedule(settings, cadence, group, partitions) for cadence, group in sorted(by_cadence.items())]
-    return dg.Definitions(jobs=[everything], schedules=schedules, sensors=[_late_data_sensor(settings, contracts)] if contracts else [])
+    return dg.Definitions(
+        jobs=[everything], schedules=schedules, sensors=[_late_data_sensor(settings, contracts)] if contracts else []
+    )
 
 
-def _schedule(settings: Settings, cadence: timedelta, contracts: list[Contract], partitions: dg.DailyPartitionsDefinition) -> dg.ScheduleDefinition:
+def _schedule(
+    settings: Settings, cadence: timedelta, contracts: list[Contract], partitions: dg.DailyPartitionsDefinition
+) -> dg.ScheduleDefinition:
     """Refresh the datasets of one cadence, and what is made of them."""
     name = f"every_{_label(cadence)}"
     selection = dg.AssetSelection.assets(*[asset_key("bronze", c.name) for c in contracts]).downstream()
@@ -36,9 +47,13 @@ def _schedule(settings: Settings, cadence: timedelta, contracts: list[Contract],
     days_back = 1 if cadence >= timedelta(days=1) else 0
 
     @dg.schedule(
-        name=name, job=job, cron_schedule=cron(cadence), execution_timezone="UTC", description=f"Refreshes {', '.join(c.name for c in contracts)}.",
+        name=name,
+        job=job,
+        cron_schedule=cron(cadence),
+        execution_timezone="UTC",
+        description=f"Refreshes {', '.join(c.name for c in contracts)}.",
         default_status=dg.DefaultScheduleStatus.RUNNING if settings.schedules_on else dg.DefaultScheduleStatus.STOPPED,
-    )  # fmt: skip
+    )
     def refresh(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
         day = (context.scheduled_execution_time - timedelta(days=days_back)).date().isoformat()
         return dg.RunRequest(run_key=context.scheduled_execution_time.isoformat(), partition_key=day)
@@ -65,9 +80,12 @@ def _late_data_sensor(settings: Settings, contracts: list[Contract]) -> dg.Senso
     below = dg.AssetSelection.assets(*bronze.values()).downstream() - dg.AssetSelection.assets(*bronze.values())
 
     @dg.sensor(
-        name="late_data", asset_selection=below, minimum_interval_seconds=30, description="Refreshes Silver and Gold days that a Bronze load touched.",
+        name="late_data",
+        asset_selection=below,
+        minimum_interval_seconds=30,
+        description="Refreshes Silver and Gold days that a Bronze load touched.",
         default_status=dg.DefaultSensorStatus.RUNNING if settings.schedules_on else dg.DefaultSensorStatus.STOPPED,
-    )  # fmt: skip
+    )
     def late_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursors: dict[str, int] = json.loads(context.cursor or "{}")
         datasets_by_range: dict[tuple[date, date], list[str]] = defaultdict(list)
@@ -81,13 +99,17 @@ def _late_data_sensor(settings: Settings, contracts: list[Contract]) -> dg.Senso
     return late_data
 
 
-def _request(context: dg.SensorEvaluationContext, days: tuple[date, date], names: list[str], cursors: dict[str, int]) -> dg.RunRequest:
+def _request(
+    context: dg.SensorEvaluationContext, days: tuple[date, date], names: list[str], cursors: dict[str, int]
+) -> dg.RunRequest:
     """One run for a range of stale days: the datasets that were touched and what is made of them."""
     refined = [asset_key(layer, name) for layer in ("silver", "quarantine") for name in names]
     graph = context.repository_def.asset_graph  # pyright: ignore[reportOptionalMemberAccess]
     keys = dg.AssetSelection.assets(*refined).downstream().resolve(graph)
     run_key = f"{days[0]}:{days[1]}:" + ",".join(f"{name}@{cursors[name]}" for name in names)
-    return dg.RunRequest(run_key=run_key, tags=range_tags(*days) | {"late_data": ",".join(names)}, asset_selection=list(keys))
+    return dg.RunRequest(
+        run_key=run_key, tags=range_tags(*days) | {"late_data": ",".join(names)}, asset_selection=list(keys)
+    )
 
 
 def _stale_days(instance: dg.DagsterInstance, name: str, key: dg.AssetKey, cursor: int) -> tuple[set[date], int]:
@@ -98,11 +120,9 @@ def _stale_days(instance: dg.DagsterInstance, name: str, key: dg.AssetKey, curso
         if run is not None and not run.is_finished:
             break
         cursor = record.storage_id
-        materialization = record.asset_materialization
-        touched = materialization.metadata.get(TOUCHED) if materialization else None
-        for day in touched.value if touched else []:
-            if not _is_refined_since(instance, name, str(day), record.timestamp):
-                stale.add(date.fromisoformat(str(day)))
+        if record.asset_materialization:
+            touched = touched_days(record.asset_materialization)
+            stale |= {day for day in touched if not _is_refined_since(instance, name, day, record.timestamp)}
     return stale, cursor
 
 
@@ -115,8 +135,10 @@ def _landings(instance: dg.DagsterInstance, key: dg.AssetKey, cursor: int) -> It
         seen.add(record.run_id)
 
 
-def _is_refined_since(instance: dg.DagsterInstance, name: str, day: str, moment: float) -> bool:
-    where = dg.AssetRecordsFilter(asset_key=asset_key("silver", name), asset_partitions=[day], after_timestamp=moment)
+def _is_refined_since(instance: dg.DagsterInstance, name: str, day: date, moment: float) -> bool:
+    where = dg.AssetRecordsFilter(
+        asset_key=asset_key("silver", name), asset_partitions=[day.isoformat()], after_timestamp=moment
+    )
     return bool(instance.fetch_materializations(where, limit=1).records)
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import dagster as dg
 
-from stream_assets.bronze.assets import TOUCHED
+from stream_assets.bronze.assets import touched_days
 from stream_assets.engine.delta import day_ranges
 from stream_assets.ops.automation import range_tags
 from stream_assets.ops.prepare import prepare_home
@@ -49,7 +49,9 @@ class ExecutionResult:
         return json.dumps(asdict(self), indent=2, sort_keys=True)
 
 
-def run_range(settings: Settings, defs: dg.Definitions, first: date, last: date, *, select: str | None, report: Report) -> ExecutionResult:
+def run_range(
+    settings: Settings, defs: dg.Definitions, first: date, last: date, *, select: str | None, report: Report
+) -> ExecutionResult:
     """Materialize a range of days in as few runs as possible."""
     started = time.monotonic()
     result = ExecutionResult(started_at=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -74,7 +76,15 @@ def run_range(settings: Settings, defs: dg.Definitions, first: date, last: date,
     return result
 
 
-def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, keys: set[dg.AssetKey], first: date, last: date, result: ExecutionResult, report: Report) -> set[date]:
+def _execute(
+    defs: dg.Definitions,
+    instance: dg.DagsterInstance,
+    keys: set[dg.AssetKey],
+    first: date,
+    last: date,
+    result: ExecutionResult,
+    report: Report,
+) -> set[date]:
     """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
     run_id = str(uuid4())
     touched: set[date] = set()
@@ -85,7 +95,11 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, keys: set[dg.As
     instance.add_event_listener(run_id, listen)
     job = defs.resolve_implicit_global_asset_job_def()
     job.execute_in_process(
-        instance=instance, run_id=run_id, asset_selection=sorted(keys), tags=range_tags(first, last) | {"stream/command": "run"}, raise_on_error=False
+        instance=instance,
+        run_id=run_id,
+        asset_selection=sorted(keys),
+        tags=range_tags(first, last) | {"stream/command": "run"},
+        raise_on_error=False,
     )
     result.run_ids.append(run_id)
     return touched
@@ -131,26 +145,30 @@ def _root_message(error: Any) -> str:
 def _note_check(evaluation: Any, result: ExecutionResult) -> None:
     result.checks.append(
         {
-            "asset": evaluation.asset_key.to_user_string(), "check": evaluation.check_name, "passed": evaluation.passed,
-            "severity": evaluation.severity.value, "is_gate": evaluation.blocking or False, "summary": evaluation.description or "",
-        }  # fmt: skip
+            "asset": evaluation.asset_key.to_user_string(),
+            "check": evaluation.check_name,
+            "passed": evaluation.passed,
+            "severity": evaluation.severity.value,
+            "is_gate": evaluation.blocking or False,
+            "summary": evaluation.description or "",
+        }
     )
 
 
-def _note_materialization(materialization: dg.AssetMaterialization, result: ExecutionResult, report: Report) -> set[date]:
+def _note_materialization(
+    materialization: dg.AssetMaterialization, result: ExecutionResult, report: Report
+) -> set[date]:
     """Dagster repeats one materialization per partition of a range; the counts are of the whole range, so the first tells all."""
     name = materialization.asset_key.to_user_string()
-    metadata = {key: value.value for key, value in materialization.metadata.items()}
-    rows = int(metadata.get("dagster/partition_row_count") or metadata.get("dagster/row_count") or 0)
+    counts = {key: value.value for key, value in materialization.metadata.items() if isinstance(value.value, int)}
+    rows = counts.get("dagster/partition_row_count") or counts.get("dagster/row_count") or 0
     if name not in result.assets:
         report(name, "rows", {"rows": rows})
-        result.assets[name] = {"rows": rows, "days": 1}
-        for count in ("quarantined", "duplicates"):
-            if count in metadata:
-                result.assets[name][count] = metadata[count]
+        kept = {count: counts[count] for count in ("quarantined", "duplicates") if count in counts}
+        result.assets[name] = {"rows": rows, "days": 1, **kept}
     else:
         result.assets[name]["days"] += 1
-    return {date.fromisoformat(day) for day in metadata.get(TOUCHED, [])}
+    return touched_days(materialization)
 
 
 def _store(settings: Settings, result: ExecutionResult) -> None:
@@ -158,5 +176,8 @@ def _store(settings: Settings, result: ExecutionResult) -> None:
     folder = settings.home / "reports" / "runs"
     folder.mkdir(parents=True, exist_ok=True)
     text = result.to_json()
-    for name in (f"{result.started_at.replace(':', '')}-{result.run_ids[0][:8] if result.run_ids else 'none'}.json", "latest.json"):
+    for name in (
+        f"{result.started_at.replace(':', '')}-{result.run_ids[0][:8] if result.run_ids else 'none'}.json",
+        "latest.json",
+    ):
         (folder / name).write_text(text)

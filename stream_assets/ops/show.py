@@ -28,7 +28,9 @@ class Progress:
         self._status.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._status.stop()
 
     def note(self, text: str) -> None:
@@ -45,7 +47,9 @@ class Progress:
             self._rows.append(f"{name} {facts['rows']:,}")
             self._status.update(f"{elapsed}  {name} …")
         elif state == "done":
-            self._console.print(f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} [dim]{facts['seconds']:5.1f} s[/]  {self._summary()}")
+            self._console.print(
+                f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} [dim]{facts['seconds']:5.1f} s[/]  {self._summary()}"
+            )
         elif state == "skipped":
             self._console.print(f"[dim]{elapsed}[/]  [yellow]–[/] {name:<24} skipped: something before it failed")
         elif state == "failed":
@@ -65,16 +69,24 @@ def show_result(console: Console, settings: Settings, contracts: ContractSet, re
     for name in contracts:
         silver = result.assets.get(f"silver/{name}", {})
         table.add_row(
-            name, _rows(result, f"bronze/{name}"), _rows(result, f"silver/{name}"), _count(silver.get("quarantined")), _count(silver.get("duplicates")),
-            _checks(result, (f"bronze/{name}", f"silver/{name}")), _freshness(result, f"silver/{name}"),
-        )  # fmt: skip
+            name,
+            _rows(result, f"bronze/{name}"),
+            _rows(result, f"silver/{name}"),
+            _count(silver.get("quarantined")),
+            _count(silver.get("duplicates")),
+            _checks(result, (f"bronze/{name}", f"silver/{name}")),
+            _freshness(result, f"silver/{name}"),
+        )
     console.print(table)
     gold = sorted(name for name in result.assets if name.startswith("gold/"))
     if gold:
         console.print(f"Gold: {len(gold)} models, checks {_checks(result, tuple(gold))}")
     _show_problems(console, result)
     state = "[green]success[/]" if result.status == "success" else "[red]failure[/]"
-    console.print(f"{state} in {result.duration_seconds:.1f} s, {result.rows_processed:,} records. Details: {settings.home / 'reports' / 'runs' / 'latest.json'}", soft_wrap=True)
+    console.print(
+        f"{state} in {result.duration_seconds:.1f} s, {result.rows_processed:,} records. Details: {settings.home / 'reports' / 'runs' / 'latest.json'}",
+        soft_wrap=True,
+    )
 
 
 def _show_problems(console: Console, result: ExecutionResult) -> None:
@@ -110,10 +122,22 @@ def _freshness(result: ExecutionResult, name: str) -> str:
 
 def show_contracts(console: Console, contracts: ContractSet) -> None:
     """The contracts as a table, the refused ones below."""
-    table = Table("dataset", "version", "kind", "format", "columns", "key", "event time", "tier", "fresh within", "keeps", "owner")
+    table = Table(
+        "dataset", "version", "kind", "format", "columns", "key", "event time", "tier", "fresh within", "keeps", "owner"
+    )
     for c in contracts.values():
         table.add_row(
-            c.name, c.version, c.kind, c.format, str(len(c.columns)), ", ".join(c.key), c.event_time or "–", str(c.tier), _span(c.freshness), _span(c.retention), c.team
+            c.name,
+            c.version,
+            c.kind,
+            c.format,
+            str(len(c.columns)),
+            ", ".join(c.key),
+            c.event_time or "–",
+            str(c.tier),
+            _span(c.freshness),
+            _span(c.retention),
+            c.team,
         )
     console.print(table)
     for error in contracts.broken:

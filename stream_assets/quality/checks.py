@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import dagster as dg
 
@@ -28,17 +28,28 @@ GATES = {"completeness__delivery__landed", "completeness__table__reconciled"}
 def check_specs(key: dg.AssetKey, checks: dict[str, str]) -> list[dg.AssetCheckSpec]:
     """Specs of a layer's checks; they are yielded by the step that makes the asset."""
     return [
-        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name in GATES, metadata={"family": name.split("__")[0]})
+        dg.AssetCheckSpec(
+            name, asset=key, description=text, blocking=name in GATES, metadata={"family": name.split("__")[0]}
+        )
         for name, text in checks.items()
     ]
 
 
-def check_results(key: dg.AssetKey, outcomes: Iterable[Outcome], selected: set[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
+def check_results(
+    key: dg.AssetKey, outcomes: Iterable[Outcome], selected: Collection[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckResult]:
     """Outcomes of the checks that this step was asked to run."""
     for outcome in outcomes:
         if dg.AssetCheckKey(key, outcome.name) in selected:
             severity = dg.AssetCheckSeverity.ERROR if outcome.name in GATES else dg.AssetCheckSeverity.WARN
             yield dg.AssetCheckResult(
-                asset_key=key, check_name=outcome.name, passed=outcome.passed, severity=severity, description=outcome.summary,
-                metadata={name: dg.MetadataValue.json(value) if isinstance(value, dict | list) else value for name, value in outcome.facts.items()},
-            )  # fmt: skip
+                asset_key=key,
+                check_name=outcome.name,
+                passed=outcome.passed,
+                severity=severity,
+                description=outcome.summary,
+                metadata={
+                    name: dg.MetadataValue.json(value) if isinstance(value, dict | list) else value
+                    for name, value in outcome.facts.items()
+                },
+            )

@@ -37,9 +37,13 @@ def typed(column: Column, text: Expr) -> Expr:
         case "timestamp":
             return _moment(column, value, _iso_timestamp)
         case "date":
-            return _moment(column, value, lambda v: F.when(v.rlike(r"^\d{4}-\d{2}-\d{2}$"), v.try_cast("date"))).cast("date")
+            return _moment(column, value, lambda v: F.when(v.rlike(r"^\d{4}-\d{2}-\d{2}$"), v.try_cast("date"))).cast(
+                "date"
+            )
         case "boolean":
-            return F.when(F.lower(value).isin("true", "1", "yes"), True).when(F.lower(value).isin("false", "0", "no"), False)
+            return F.when(F.lower(value).isin("true", "1", "yes"), True).when(
+                F.lower(value).isin("false", "0", "no"), False
+            )
         case _:
             return F.when(value.rlike(r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$"), value.try_cast(column.type))
 
@@ -48,7 +52,9 @@ def _exact(value: Expr, kind: str, plain: str) -> Expr:
     """A plain numeral is cast; one in scientific notation only if nothing is lost."""
     wide = value.try_cast(_WIDE)
     scientific = value.rlike(r"(?i)\de") & (wide == wide.try_cast(kind).cast(_WIDE))
-    return F.when(value.rlike(plain), value.try_cast("decimal(38,0)" if kind == "bigint" else kind).try_cast(kind)).when(scientific, wide.try_cast(kind))
+    return F.when(
+        value.rlike(plain), value.try_cast("decimal(38,0)" if kind == "bigint" else kind).try_cast(kind)
+    ).when(scientific, wide.try_cast(kind))
 
 
 def _moment(column: Column, value: Expr, standard: Callable[[Expr], Expr]) -> Expr:
@@ -91,7 +97,9 @@ def _is_broken(rule: Rule, text: Mapping[str, Expr], sources: Mapping[str, str])
         case "range":
             return _outside(found, rule.argument)
         case "length":
-            return _outside(F.length(found), {"minimum": rule.argument.get("minLength"), "maximum": rule.argument.get("maxLength")})
+            return _outside(
+                F.length(found), {"minimum": rule.argument.get("minLength"), "maximum": rule.argument.get("maxLength")}
+            )
         case "pattern":
             return ~found.rlike(rule.argument)
         case "format":

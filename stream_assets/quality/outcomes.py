@@ -36,9 +36,18 @@ def judge_reconciliation(entries: Entries, landed: Mapping[str, int]) -> Outcome
         parts = e["accepted"] + e["quarantined"] + e["duplicates"]
         if not parts == e["rows_in"] == landed.get(day, 0):
             wrong[day] = {"in_bronze": landed.get(day, 0), "rows_in": e["rows_in"], "accounted_for": parts}
-    totals = {name: sum(e[name] for e in entries.values()) for name in ("rows_in", "accepted", "quarantined", "duplicates")}
-    summary = "{rows_in:,} in = {accepted:,} accepted + {quarantined:,} quarantined + {duplicates:,} duplicates".format(**totals)
-    return Outcome("completeness__table__reconciled", not wrong, summary if not wrong else f"{len(wrong)} days do not add up", totals | {"wrong_days": wrong})
+    totals = {
+        name: sum(e[name] for e in entries.values()) for name in ("rows_in", "accepted", "quarantined", "duplicates")
+    }
+    summary = "{rows_in:,} in = {accepted:,} accepted + {quarantined:,} quarantined + {duplicates:,} duplicates".format(
+        **totals
+    )
+    return Outcome(
+        "completeness__table__reconciled",
+        not wrong,
+        summary if not wrong else f"{len(wrong)} days do not add up",
+        totals | {"wrong_days": wrong},
+    )
 
 
 def judge_rules(entries: Entries, family: str) -> Outcome:
@@ -52,12 +61,19 @@ def judge_rules(entries: Entries, family: str) -> Outcome:
             if rule.startswith(f"{family}__"):
                 rules[rule] = rules.get(rule, 0) + count
     summary = f"worst day {worst}: {shares[worst]:.2%} of records (limit {MAX_REJECTED:.0%})" if worst else "no records"
-    return Outcome(f"{family}__table__rejected_share", not high, summary, {"limit": MAX_REJECTED, "days_above": high, "rows_per_rule": rules})
+    return Outcome(
+        f"{family}__table__rejected_share",
+        not high,
+        summary,
+        {"limit": MAX_REJECTED, "days_above": high, "rows_per_rule": rules},
+    )
 
 
 def _broken(entry: Mapping[str, Any], family: str) -> int:
     """Upper bound of the records that broke a rule of the family (one record may break several)."""
-    return min(sum(n for rule, n in entry["violations"].items() if rule.startswith(f"{family}__")), entry["quarantined"])
+    return min(
+        sum(n for rule, n in entry["violations"].items() if rule.startswith(f"{family}__")), entry["quarantined"]
+    )
 
 
 def judge_duplicates(entries: Entries) -> Outcome:
@@ -66,7 +82,9 @@ def judge_duplicates(entries: Entries) -> Outcome:
     high = {day: round(share, 4) for day, share in shares.items() if share > MAX_DUPLICATES}
     total = sum(e["duplicates"] for e in entries.values())
     summary = f"{total:,} superseded or repeated records removed, worst day {max(shares.values(), default=0):.2%} (limit {MAX_DUPLICATES:.0%})"
-    return Outcome("uniqueness__table__duplicate_share", not high, summary, {"limit": MAX_DUPLICATES, "days_above": high})
+    return Outcome(
+        "uniqueness__table__duplicate_share", not high, summary, {"limit": MAX_DUPLICATES, "days_above": high}
+    )
 
 
 def judge_volume(entries: Entries, history: Entries) -> Outcome:
@@ -83,8 +101,17 @@ def judge_volume(entries: Entries, history: Entries) -> Outcome:
         if not median / VOLUME_FACTOR <= rows <= median * VOLUME_FACTOR:
             odd[day] = {"rows": rows, "median": median}
     judged = len(entries) - unknown
-    summary = f"{judged} days within {VOLUME_FACTOR:g} × of the trailing median" if judged else f"no baseline yet ({len([d for d in days if history.get(d, entries.get(d, {})).get('rows_in')])} of {NEEDED_DAYS} days)"
-    return Outcome("distribution__table__volume", not odd, f"{len(odd)} days out of range" if odd else summary, {"odd_days": odd, "days_without_baseline": unknown})
+    summary = (
+        f"{judged} days within {VOLUME_FACTOR:g} × of the trailing median"
+        if judged
+        else f"no baseline yet ({len([d for d in days if history.get(d, entries.get(d, {})).get('rows_in')])} of {NEEDED_DAYS} days)"
+    )
+    return Outcome(
+        "distribution__table__volume",
+        not odd,
+        f"{len(odd)} days out of range" if odd else summary,
+        {"odd_days": odd, "days_without_baseline": unknown},
+    )
 
 
 def judge_freshness(contract: Contract, newest: datetime | None, now: datetime) -> Outcome:
@@ -92,21 +119,38 @@ def judge_freshness(contract: Contract, newest: datetime | None, now: datetime) 
     age = now - newest if newest else None
     limit = contract.freshness + (timedelta(days=1) if contract.freshness >= timedelta(days=1) else timedelta())
     passed = age is not None and age <= limit
-    summary = f"newest event {newest:%Y-%m-%d %H:%M} UTC, {_hours(age)} old (target {_hours(limit)})" if newest and age is not None else "no event yet"
-    return Outcome("freshness__table__event_time", passed, summary, {"newest_event": newest.isoformat() if newest else None})
+    summary = (
+        f"newest event {newest:%Y-%m-%d %H:%M} UTC, {_hours(age)} old (target {_hours(limit)})"
+        if newest and age is not None
+        else "no event yet"
+    )
+    return Outcome(
+        "freshness__table__event_time", passed, summary, {"newest_event": newest.isoformat() if newest else None}
+    )
 
 
 def judge_delivery(rows: Mapping[Any, int], expected: Mapping[Any, int]) -> Outcome:
     """Bronze holds as many records as the files do, counted without Spark."""
-    wrong = {str(day): {"in_files": n, "in_bronze": rows.get(day, 0)} for day, n in expected.items() if rows.get(day, 0) != n}
-    summary = f"{sum(expected.values()):,} records in the files, all in Bronze" if not wrong else f"{len(wrong)} days differ"
+    wrong = {
+        str(day): {"in_files": n, "in_bronze": rows.get(day, 0)} for day, n in expected.items() if rows.get(day, 0) != n
+    }
+    summary = (
+        f"{sum(expected.values()):,} records in the files, all in Bronze" if not wrong else f"{len(wrong)} days differ"
+    )
     return Outcome("completeness__delivery__landed", not wrong, summary, {"wrong_days": wrong})
 
 
 def judge_files(problems: Sequence[Any], incomplete: Sequence[Any]) -> Outcome:
     """Every file of the delivery could be read and the producer had finished."""
-    facts = {"unreadable": {p.source: p.problem for p in problems}, "still_being_written": [str(day) for day in incomplete]}
-    summary = "every file was read" if not problems and not incomplete else f"{len(problems)} files set aside, {len(incomplete)} deliveries still being written"
+    facts = {
+        "unreadable": {p.source: p.problem for p in problems},
+        "still_being_written": [str(day) for day in incomplete],
+    }
+    summary = (
+        "every file was read"
+        if not problems and not incomplete
+        else f"{len(problems)} files set aside, {len(incomplete)} deliveries still being written"
+    )
     return Outcome("validity__delivery__readable", not problems and not incomplete, summary, facts)
 
 
@@ -114,8 +158,14 @@ def judge_drift(entries: Entries) -> Outcome:
     """Records carry the contract's columns, no more and no less."""
     new = {day: e["new_columns"] for day, e in entries.items() if e["new_columns"]}
     missing = {day: e["missing_columns"] for day, e in entries.items() if e["missing_columns"]}
-    summary = "columns as promised" if not new and not missing else f"new columns on {len(new)} days, columns without any value on {len(missing)}"
-    return Outcome("validity__schema__drift", not new and not missing, summary, {"new_columns": new, "empty_columns": missing})
+    summary = (
+        "columns as promised"
+        if not new and not missing
+        else f"new columns on {len(new)} days, columns without any value on {len(missing)}"
+    )
+    return Outcome(
+        "validity__schema__drift", not new and not missing, summary, {"new_columns": new, "empty_columns": missing}
+    )
 
 
 def _hours(span: timedelta) -> str:

@@ -28,7 +28,9 @@ def build_rules(contract: Contract) -> tuple[Rule, ...]:
     """Every field rule of a contract, in column order."""
     rules = [rule for column in contract.record for rule in _column_rules(column)]
     if contract.event_time:
-        rules.append(Rule(f"validity__{contract.event_time}__window", "window", contract.event_time, contract.max_lateness))
+        rules.append(
+            Rule(f"validity__{contract.event_time}__window", "window", contract.event_time, contract.max_lateness)
+        )
     families = {"consistency": "consistency", "completeness": "completeness", "uniqueness": "uniqueness"}
     for item in contract.expressions:
         family = families.get(item.dimension, "validity")
@@ -43,11 +45,12 @@ def _column_rules(column: Column) -> list[Rule]:
         rules.append(Rule(f"completeness__{name}__required", "required", name))
     if column.allowed:
         rules.append(Rule(f"validity__{name}__allowed", "allowed", name, column.allowed))
-    if bounds := {k: v for k, v in options.items() if k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")}:
+    if bounds := {
+        k: v for k, v in options.items() if k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+    }:
         rules.append(Rule(f"validity__{name}__range", "range", name, bounds))
     if lengths := {k: v for k, v in options.items() if k in ("minLength", "maxLength")}:
         rules.append(Rule(f"validity__{name}__length", "length", name, lengths))
-    for check in ("pattern", "format"):
-        if check in options:
-            rules.append(Rule(f"validity__{name}__{check}", check, name, options[check]))
+    patterns: tuple[Check, ...] = ("pattern", "format")
+    rules += [Rule(f"validity__{name}__{check}", check, name, options[check]) for check in patterns if check in options]
     return rules

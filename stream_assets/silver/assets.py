@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 import dagster as dg
@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.ledger import read_days
 from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
 from stream_assets.quality import outcomes as judge
 from stream_assets.quality.checks import SILVER_CHECKS, check_results, check_specs
@@ -22,24 +21,34 @@ from stream_assets.silver.refine import Refinement, refine
 from stream_assets.sla.policies import freshness_policy
 
 
-def build_silver(settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.Definitions:
+def build_silver(
+    settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
+) -> dg.Definitions:
     """The Silver and quarantine assets of these contracts."""
     return dg.Definitions(assets=[_silver_assets(settings, contract, partitions, retry) for contract in contracts])
 
 
-def _silver_assets(settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.AssetsDefinition:
+def _silver_assets(
+    settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
+) -> dg.AssetsDefinition:
     silver, quarantine = asset_key("silver", contract.name), asset_key("quarantine", contract.name)
 
     @dg.multi_asset(
-        name=f"refine_{contract.name}", specs=[_silver_spec(settings, contract, partitions), _quarantine_spec(settings, contract, partitions)],
-        check_specs=check_specs(silver, SILVER_CHECKS), can_subset=True, backfill_policy=dg.BackfillPolicy.single_run(), retry_policy=retry,
+        name=f"refine_{contract.name}",
+        specs=[_silver_spec(settings, contract, partitions), _quarantine_spec(settings, contract, partitions)],
+        check_specs=check_specs(silver, SILVER_CHECKS),
+        can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        retry_policy=retry,
         op_tags={"dataset": contract.name},
-    )  # fmt: skip
-    def refine_records(context: dg.AssetExecutionContext, engine: EngineResource) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+    )
+    def refine_records(
+        context: dg.AssetExecutionContext, engine: EngineResource
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         days = partition_days(context)
         with engine.guarded() as spark:
             done = refine(spark, engine.settings, contract, days, run_id=context.run_id, salt=engine.pii_salt())
-            outcomes = _judge(spark, contract, days, done.days)
+            outcomes = _judge(spark, contract, days, done)
         context.log.info(f"{contract.name}: refined {len(done.refined)} of {len(days)} days. {outcomes[0].summary}")
         if silver in context.selected_asset_keys:
             yield dg.MaterializeResult(silver, metadata=_metadata(done, "accepted"))
@@ -74,8 +83,12 @@ def _quarantine_spec(settings: Settings, contract: Contract, partitions: dg.Part
 
 def _common(contract: Contract, group: str, partitions: dg.PartitionsDefinition) -> dict[str, Any]:
     return {
-        "group_name": group, "kinds": {"spark", "deltalake"}, "owners": owners(contract), "tags": tags(contract), "partitions_def": partitions,
-    }  # fmt: skip
+        "group_name": group,
+        "kinds": {"spark", "deltalake"},
+        "owners": owners(contract),
+        "tags": tags(contract),
+        "partitions_def": partitions,
+    }
 
 
 def _table_metadata(table: delta.Table, contract: Contract) -> dict[str, Any]:
@@ -93,7 +106,9 @@ def _metadata(done: Refinement, counted: str) -> dict[str, dg.MetadataValue]:
     for entry in done.days.values():
         for rule, count in entry["violations"].items():
             rules[rule] = rules.get(rule, 0) + count
-    totals = {name: sum(e[name] for e in done.days.values()) for name in ("rows_in", "accepted", "quarantined", "duplicates")}
+    totals = {
+        name: sum(e[name] for e in done.days.values()) for name in ("rows_in", "accepted", "quarantined", "duplicates")
+    }
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(totals[counted]),
         "days_refined": dg.MetadataValue.int(len(done.refined)),
@@ -103,17 +118,16 @@ def _metadata(done: Refinement, counted: str) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], entries: Mapping[str, Mapping[str, Any]]) -> list[judge.Outcome]:
+def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], done: Refinement) -> list[judge.Outcome]:
     """Every check of Silver, from the ledger and one cheap count of Bronze."""
-    past = [min(days) - timedelta(days=n) for n in range(1, judge.BASELINE_DAYS + 1)]
-    history = read_days(spark, f"`silver`.`{contract.name}`", past)
+    entries = done.days
     return [
         judge.judge_reconciliation(entries, _landed(spark, contract, days)),
         judge.judge_rules(entries, "completeness"),
         judge.judge_rules(entries, "validity"),
         judge.judge_drift(entries),
         judge.judge_duplicates(entries),
-        judge.judge_volume(entries, history),
+        judge.judge_volume(entries, done.history),
         judge.judge_freshness(contract, _newest(spark, contract), datetime.now(UTC)),
     ]
 
@@ -122,7 +136,13 @@ def _landed(spark: SparkSession, contract: Contract, days: Sequence[date]) -> di
     """Records Bronze holds per event day, counted there and not by refining."""
     if not delta.exists(spark, f"bronze.{contract.name}"):
         return {}
-    rows = spark.table(f"`bronze`.`{contract.name}`").where(delta.in_days("_event_date", days)).groupBy("_event_date").count().collect()
+    rows = (
+        spark.table(f"`bronze`.`{contract.name}`")
+        .where(delta.in_days("_event_date", days))
+        .groupBy("_event_date")
+        .count()
+        .collect()
+    )
     return {row["_event_date"].isoformat(): row["count"] for row in rows}
 
 

@@ -20,7 +20,9 @@ CARRIED = ("_source", "_position", "_delivery_date", "_event_date", "_ingested_a
 LONG_NUMBER = "[0-9][0-9.]{15,}"
 
 
-def conform(bronze: DataFrame, contract: Contract, *, headers: Sequence[str], salt: str, files_per_day: int = 1) -> DataFrame:
+def conform(
+    bronze: DataFrame, contract: Contract, *, headers: Sequence[str], salt: str, files_per_day: int = 1
+) -> DataFrame:
     """Type, validate, protect and rank the records of Bronze.
 
     Returns Silver's columns plus `_violations` (null if sound), `_new_columns`, `_is_duplicate`, and for rejected rows
@@ -43,7 +45,10 @@ def _judge(fields: DataFrame, contract: Contract) -> DataFrame:
     return rows.select(
         "*",
         F.when(F.col("_problem").isNotNull(), F.array("_problem")).otherwise(broken).alias("_violations"),
-        F.when(F.col("_problem").isNull() & (F.size("_fields") > 0), F.when(F.size(unknown) > 0, F.array_join(F.array_sort(unknown), ","))).alias("_new_columns"),
+        F.when(
+            F.col("_problem").isNull() & (F.size("_fields") > 0),
+            F.when(F.size(unknown) > 0, F.array_join(F.array_sort(unknown), ",")),
+        ).alias("_new_columns"),
     )
 
 
@@ -75,7 +80,9 @@ def _protected(column: Column, salt: str) -> Expr:
         case "hash":
             return F.sha2(F.concat(F.lit(salt), value.cast("string")), 256).alias(column.name)
         case "tokenize":
-            return F.concat(F.lit("tok_"), F.substring(F.sha2(F.concat(F.lit(salt), value.cast("string")), 256), 1, 24)).alias(column.name)
+            return F.concat(
+                F.lit("tok_"), F.substring(F.sha2(F.concat(F.lit(salt), value.cast("string")), 256), 1, 24)
+            ).alias(column.name)
         case "mask":
             return F.regexp_replace(value.cast("string"), r"(?<=\S)\S", "*").alias(column.name)
         case _:
@@ -115,7 +122,9 @@ def rejected(conformed: DataFrame) -> DataFrame:
 def count_days(conformed: DataFrame, contract: Contract) -> dict[str, Mapping]:
     """Per event day: rows in, accepted, quarantined, duplicates, nulls per column, unexpected columns."""
     sound = F.col("_violations").isNull()
-    nulls = [F.count_if(sound & F.col(c.name).isNull()).alias(f"null:{c.name}") for c in contract.silver if not c.required]
+    nulls = [
+        F.count_if(sound & F.col(c.name).isNull()).alias(f"null:{c.name}") for c in contract.silver if not c.required
+    ]
     rows = conformed.groupBy("_event_date").agg(
         F.count(F.lit(1)).alias("rows_in"),
         F.count_if(sound & ~F.col("_is_duplicate")).alias("accepted"),
@@ -130,7 +139,13 @@ def count_days(conformed: DataFrame, contract: Contract) -> dict[str, Mapping]:
 
 def count_violations(conformed: DataFrame) -> dict[str, dict[str, int]]:
     """Per event day: how many rows broke each rule."""
-    rows = rejected(conformed).select("_event_date", F.explode("_violations").alias("rule")).groupBy("_event_date", "rule").count().collect()
+    rows = (
+        rejected(conformed)
+        .select("_event_date", F.explode("_violations").alias("rule"))
+        .groupBy("_event_date", "rule")
+        .count()
+        .collect()
+    )
     counts: dict[str, dict[str, int]] = {}
     for row in rows:
         counts.setdefault(row["_event_date"].isoformat(), {})[row["rule"]] = row["count"]

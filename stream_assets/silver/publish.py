@@ -30,7 +30,11 @@ def silver_table(settings: Settings, contract: Contract) -> delta.Table:
     history = HISTORY if contract.kind == "entity" else {}
     key = {"_key": ("bigint", "Hash of its key.")} if contract.kind == "entity" else {}
     columns = {c.name: (c.silver_type, c.description) for c in contract.silver} | history | key | TRACE
-    comparable = [c.name for c in contract.silver if not c.pii and (c.name in contract.key or c.type in ("bigint", "date", "timestamp"))]
+    comparable = [
+        c.name
+        for c in contract.silver
+        if not c.pii and (c.name in contract.key or c.type in ("bigint", "date", "timestamp"))
+    ]
     stats = (*comparable, *[c for c in history if c != "is_current"], *key, "_delivery_date", "_position")
     partition = "_event_date" if contract.kind == "event" else None
     return delta.table_of(settings, "silver", contract.name, columns, partition_by=partition, stats=stats)

@@ -6,7 +6,8 @@ counts and a gate can refuse a partition before any reader sees it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.ledger import Commit, read_days
+from stream_assets.engine.ledger import Commit, read_ledger
 from stream_assets.errors import LakeError
 from stream_assets.settings import Settings
 from stream_assets.silver.conform import accepted, conform, count_days, count_violations, rejected
@@ -28,57 +29,83 @@ REFINE_VERSION = 1
 ROWS_PER_FILE = 2_000_000
 
 
+Entries = dict[str, dict[str, Any]]
+"""Ledger entries by ISO day."""
+
+
 @dataclass(frozen=True)
 class Refinement:
-    """What refining a range of days did, per ISO day."""
+    """What refining a range of days did."""
 
-    days: dict[str, dict[str, Any]] = field(default_factory=dict)
+    days: Entries = field(default_factory=dict)
     refined: tuple[date, ...] = ()
     """Days written by this run; the others were up to date."""
+    history: Entries = field(default_factory=dict)
+    """Everything Silver's ledger said before."""
 
 
-def refine(spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date], *, run_id: str, salt: str) -> Refinement:
+@dataclass(frozen=True)
+class Task:
+    """Days to refine, and all that is needed for it."""
+
+    settings: Settings
+    contract: Contract
+    days: list[date]
+    inputs: dict[str, str]
+    """What each day is computed from; equal inputs give equal rows."""
+    run_id: str
+    salt: str
+    files_per_day: int
+
+
+def refine(
+    spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date], *, run_id: str, salt: str
+) -> Refinement:
     """Bring Silver and quarantine of these days up to date with Bronze."""
     silver, quarantine = silver_table(settings, contract), quarantine_table(settings, contract)
     delta.ensure(spark, silver)
     delta.ensure(spark, quarantine)
-    if not delta.exists(spark, f"bronze.{contract.name}"):
-        return Refinement()
-    inputs = _inputs(spark, contract, days)
-    before = read_days(spark, silver.qualified, days)
+    landed = read_ledger(spark, f"`bronze`.`{contract.name}`") if delta.exists(spark, f"bronze.{contract.name}") else {}
+    inputs = _inputs(landed, contract, days)
+    before = read_ledger(spark, silver.qualified)
     stale = [day for day in days if before.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
-    written = _refine_stale(spark, settings, contract, stale, inputs, run_id, salt) if stale else {}
-    return Refinement({day.isoformat(): written.get(day.isoformat()) or before[day.isoformat()] for day in days}, tuple(stale))
+    written: Entries = {}
+    if stale and landed:
+        written = _refine(spark, Task(settings, contract, stale, inputs, run_id, salt, _files_per_day(landed, stale)))
+    known = {**before, **written}
+    return Refinement({d: known[d] for d in (day.isoformat() for day in days) if d in known}, tuple(stale), before)
 
 
-def _inputs(spark: SparkSession, contract: Contract, days: Sequence[date]) -> dict[str, str]:
+def _inputs(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[str, str]:
     """What each day is computed from: the contract, this code, and the deliveries that may hold records of it."""
-    reach = timedelta(days=contract.max_lateness if contract.kind == "event" else 0)
-    early = timedelta(days=1 if contract.kind == "event" else 0)
-    span = [min(days) - early + timedelta(days=n) for n in range((max(days) + reach - min(days) + early).days + 1)]
-    deliveries = read_days(spark, f"`bronze`.`{contract.name}`", span)
+    late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
 
     def of(day: date) -> str:
-        seen = [f"{d}={deliveries[d.isoformat()]['files']}" for d in span if day - early <= d <= day + reach and d.isoformat() in deliveries]
-        return f"{REFINE_VERSION}:{contract.fingerprint}:{','.join(seen)}"
+        reach = [(day + timedelta(days=n)).isoformat() for n in range(-early, late + 1)]
+        seen = hashlib.sha256("".join(f"{d}={landed[d]['files']};" for d in reach if d in landed).encode()).hexdigest()[
+            :16
+        ]
+        return f"{REFINE_VERSION}:{contract.fingerprint}:{seen}"
 
     return {day.isoformat(): of(day) for day in days}
 
 
-def _refine_stale(spark: SparkSession, settings: Settings, contract: Contract, days: list[date], inputs: dict[str, str], run_id: str, salt: str) -> dict:
-    bronze = read_bronze(spark, contract, days)
+def _files_per_day(landed: Entries, days: Sequence[date]) -> int:
+    """Enough files that none holds more than a couple of million rows, by what landing counted."""
+    return 1 + max((landed.get(day.isoformat(), {}).get("rows_in", 0) for day in days), default=0) // ROWS_PER_FILE
+
+
+def _refine(spark: SparkSession, task: Task) -> Entries:
+    contract = task.contract
+    bronze = read_bronze(spark, contract, task.days)
     headers = _headers(bronze) if contract.format == "csv" else []
-    conformed = conform(bronze, contract, headers=headers, salt=salt, files_per_day=_files_per_day(spark, contract, days))
+    conformed = conform(bronze, contract, headers=headers, salt=task.salt, files_per_day=task.files_per_day)
     conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        entries = _entries(conformed, contract, days, inputs)
-        stamped = conformed.withColumns({"_run_id": F.lit(run_id), "_contract_version": F.lit(contract.version)})
-        commit = {layer: Commit(run_id, contract.name, layer, contract.version, entries) for layer in ("quarantine", "silver")}
-        if any(entry["quarantined"] for entry in entries.values()) or _holds(spark, settings, contract, days):
-            aside = rejected(stamped).withColumn("_quarantined_at", F.current_timestamp())
-            in_scope = aside.where(delta.in_days("_event_date", days))
-            delta.replace_days(spark, quarantine_table(settings, contract), in_scope, days=days, commit=commit["quarantine"])
-        _publish(spark, settings, contract, stamped, days, commit["silver"])
+        entries = _entries(conformed, task)
+        stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
+        _set_aside(spark, task, stamped, entries)
+        _publish(spark, task, stamped, Commit(task.run_id, contract.name, "silver", contract.version, entries))
         return entries
     finally:
         conformed.unpersist()
@@ -93,8 +120,12 @@ def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -
     own = bronze.where(delta.in_days("_delivery_date", days))
     if contract.kind == "reference":
         return own
-    touched = own.select("_key").union(spark.table(f"`silver`.`{contract.name}`").where(delta.in_days("_delivery_date", days)).select("_key"))
-    history = bronze.where(f"not ({delta.in_days('_delivery_date', days)})").join(F.broadcast(touched.distinct()), "_key", "left_semi")
+    touched = own.select("_key").union(
+        spark.table(f"`silver`.`{contract.name}`").where(delta.in_days("_delivery_date", days)).select("_key")
+    )
+    history = bronze.where(f"not ({delta.in_days('_delivery_date', days)})").join(
+        F.broadcast(touched.distinct()), "_key", "left_semi"
+    )
     return own.unionByName(history.select(*own.columns))
 
 
@@ -102,22 +133,19 @@ def _headers(bronze: DataFrame) -> list[str]:
     return sorted(row["_header"] for row in bronze.select("_header").distinct().collect() if row["_header"] is not None)
 
 
-def _files_per_day(spark: SparkSession, contract: Contract, days: Sequence[date]) -> int:
-    """Enough files that none holds more than a couple of million rows, by what landing counted."""
-    landed = read_days(spark, f"`bronze`.`{contract.name}`", days)
-    return 1 + max((entry["rows_in"] for entry in landed.values()), default=0) // ROWS_PER_FILE
-
-
-def _entries(conformed: DataFrame, contract: Contract, days: Sequence[date], inputs: dict[str, str]) -> dict[str, dict[str, Any]]:
+def _entries(conformed: DataFrame, task: Task) -> Entries:
     """The ledger entry of each day, counted before anything is written."""
-    counted = count_days(conformed, contract)
-    broken = count_violations(conformed)
-    return {d: _entry(counted.get(d, {}), broken.get(d, {}), inputs[d], contract) for d in (day.isoformat() for day in days)}
+    counted, broken = count_days(conformed, task.contract), count_violations(conformed)
+    return {
+        d: _entry(counted.get(d, {}), broken.get(d, {}), task.inputs[d]) for d in (day.isoformat() for day in task.days)
+    }
 
 
-def _entry(counts: dict[str, Any], broken: dict[str, int], inputs: str, contract: Contract) -> dict[str, Any]:
+def _entry(counts: Mapping[str, Any], broken: dict[str, int], inputs: str) -> dict[str, Any]:
     sound = counts.get("rows_in", 0) - counts.get("quarantined", 0)
-    absent = [name.removeprefix("null:") for name, n in counts.items() if name.startswith("null:") and sound and n == sound]
+    absent = [
+        name.removeprefix("null:") for name, n in counts.items() if name.startswith("null:") and sound and n == sound
+    ]
     return {
         **{name: counts.get(name, 0) for name in ("rows_in", "accepted", "quarantined", "duplicates")},
         "violations": broken,
@@ -127,31 +155,43 @@ def _entry(counts: dict[str, Any], broken: dict[str, int], inputs: str, contract
     }
 
 
-def _holds(spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date]) -> bool:
-    """Whether quarantine has rows of these days that must go."""
-    table = spark.table(quarantine_table(settings, contract).qualified)
-    return bool(table.where(delta.in_days("_event_date", days)).limit(1).count())
+def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: Entries) -> None:
+    """Replace these days in quarantine. Days that never had a rejected row and have none now need no commit."""
+    table = quarantine_table(task.settings, task.contract)
+    in_days = delta.in_days("_event_date", task.days)
+    if (
+        any(entry["quarantined"] for entry in entries.values())
+        or not spark.table(table.qualified).where(in_days).isEmpty()
+    ):
+        rows = rejected(conformed).where(in_days).withColumn("_quarantined_at", F.current_timestamp())
+        commit = Commit(task.run_id, task.contract.name, "quarantine", task.contract.version, entries)
+        delta.replace_days(table, rows, days=task.days, commit=commit)
 
 
-def _publish(spark: SparkSession, settings: Settings, contract: Contract, conformed: DataFrame, days: Sequence[date], commit: Commit) -> None:
-    table, rows = silver_table(settings, contract), accepted(conformed)
-    if contract.kind == "event":
-        delta.replace_days(spark, table, rows, days=days, commit=commit)
-    elif contract.kind == "entity":
+def _publish(spark: SparkSession, task: Task, conformed: DataFrame, commit: Commit) -> None:
+    table, rows = silver_table(task.settings, task.contract), accepted(conformed)
+    if task.contract.kind == "event":
+        delta.replace_days(table, rows, days=task.days, commit=commit)
+    elif task.contract.kind == "entity":
         touched = conformed.select("_key").where("_key is not null").distinct()
         others = spark.table(table.qualified).join(F.broadcast(touched), "_key", "left_anti")
-        delta.replace_all(spark, table, timeline(rows, contract).select(*table.columns).unionByName(others), commit=commit)
+        versions = timeline(rows, task.contract).select(*table.columns)
+        delta.replace_all(table, versions.unionByName(others.select(*table.columns)), commit=commit)
     else:
-        _publish_reference(spark, contract, table, rows, commit)
+        _publish_reference(spark, task.contract, table, rows, commit)
 
 
-def _publish_reference(spark: SparkSession, contract: Contract, table: delta.Table, rows: DataFrame, commit: Commit) -> None:
+def _publish_reference(
+    spark: SparkSession, contract: Contract, table: delta.Table, rows: DataFrame, commit: Commit
+) -> None:
     """The latest complete delivery wins, unless it is suspiciously small; an older day never replaces a newer one."""
     latest = max((d for d, entry in commit.days.items() if entry["accepted"]), default=None)
-    held = spark.table(table.qualified).agg(F.count(F.lit(1)).alias("rows"), F.max("_delivery_date").alias("day")).first()
+    held = (
+        spark.table(table.qualified).agg(F.count(F.lit(1)).alias("rows"), F.max("_delivery_date").alias("day")).first()
+    )
     rows_held, day_held = (held["rows"], held["day"]) if held else (0, None)
     if latest is None or (day_held and day_held.isoformat() > latest):
-        delta.replace_all(spark, table, spark.table(table.qualified), commit=commit)
+        delta.replace_all(table, spark.table(table.qualified), commit=commit)
         return
     arriving = commit.days[latest]["accepted"]
     if arriving < contract.min_keep * rows_held:
@@ -159,4 +199,4 @@ def _publish_reference(spark: SparkSession, contract: Contract, table: delta.Tab
             f"{contract.name}: the delivery of {latest} has {arriving} rows, the last one {rows_held}. The contract accepts no less than "
             f"{contract.min_keep:.0%}. If the shrinkage is right, lower minKeep in {contract.file.name} for this delivery."
         )
-    delta.replace_all(spark, table, rows.where(F.col("_event_date") == F.lit(latest)), commit=commit)
+    delta.replace_all(table, rows.where(F.col("_event_date") == F.lit(latest)), commit=commit)

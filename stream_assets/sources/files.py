@@ -93,7 +93,9 @@ def delivery_days(settings: Settings, contract: Contract) -> list[date]:
 def inspect_deliveries(settings: Settings, contract: Contract, days: Iterable[date]) -> list[Delivery]:
     """Look through the deliveries of these days. Days without any file are left out."""
     with ThreadPoolExecutor(4) as pool:
-        return [d for d in pool.map(lambda day: _inspect(settings, contract, day), days) if d.files or not d.is_complete]
+        return [
+            d for d in pool.map(lambda day: _inspect(settings, contract, day), days) if d.files or not d.is_complete
+        ]
 
 
 def _inspect(settings: Settings, contract: Contract, day: date) -> Delivery:
@@ -101,21 +103,34 @@ def _inspect(settings: Settings, contract: Contract, day: date) -> Delivery:
     folder = f"{root}/{contract.landing_path}/{day}"
     found = filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
     names = {info.base_name for info in found}
-    infos = [i for i in found if i.type == fs.FileType.File and not i.base_name.startswith(("_", ".")) and not i.base_name.endswith(UNFINISHED)]
+    infos = [
+        i
+        for i in found
+        if i.type == fs.FileType.File
+        and not i.base_name.startswith(("_", "."))
+        and not i.base_name.endswith(UNFINISHED)
+    ]
     is_complete = FINISHED in names or STARTED not in names
     if not is_complete:
         return Delivery(day, (), is_complete=False)
     scheme = settings.landing.split("://")[0] + "://" if "://" in settings.landing else "file://"
-    files = [_look(filesystem, root, scheme, info, day, contract.format) for info in sorted(infos, key=lambda i: i.path)]
+    files = [
+        _look(filesystem, root, scheme, info, day, contract.format) for info in sorted(infos, key=lambda i: i.path)
+    ]
     return Delivery(day, tuple(files))
 
 
-def _look(filesystem: fs.FileSystem, root: str, scheme: str, info: fs.FileInfo, day: date, expected: FileFormat) -> LandedFile:
+def _look(
+    filesystem: fs.FileSystem, root: str, scheme: str, info: fs.FileInfo, day: date, expected: FileFormat
+) -> LandedFile:
     """Look through one file: is it what the contract says, is it whole, how many records are in it."""
     seen = {
-        "path": scheme + info.path, "source": info.path.removeprefix(root).lstrip("/"), "day": day, "size": info.size,
+        "path": scheme + info.path,
+        "source": info.path.removeprefix(root).lstrip("/"),
+        "day": day,
+        "size": info.size,
         "modified": info.mtime if isinstance(info.mtime, datetime) else datetime.now(UTC),
-    }  # fmt: skip
+    }
     try:
         _refuse_escape(filesystem, root, info.path)
         stem, compression = _split_name(info.base_name)
@@ -188,13 +203,14 @@ def read_files(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
     lines = [file for file in files if file.schema is None and file.rows]
     tables = [file for file in files if file.schema is not None and file.rows]
     frames = [_read_lines(spark, lines)] if lines else []
-    frames += [_read_parquet(spark, [f for f in tables if f.schema == schema]) for schema in sorted({str(f.schema) for f in tables})]
+    frames += [
+        _read_parquet(spark, [f for f in tables if f.schema == schema])
+        for schema in sorted({str(f.schema) for f in tables})
+    ]
     return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], _RECEIVED)
 
 
-_RECEIVED = (
-    "_raw string, _raw_bytes binary, _header string, _source string, _position bigint, _delivery_date date, _ingested_at timestamp"
-)
+_RECEIVED = "_raw string, _raw_bytes binary, _header string, _source string, _position bigint, _delivery_date date, _ingested_at timestamp"
 
 
 def _read_lines(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
@@ -217,7 +233,9 @@ def _read_parquet(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame
     table = spark.read.parquet(*[f.path for f in files])
     nested = ("struct", "array", "map")
     fields = [
-        F.col(f"`{f.name}`") if f.dataType.simpleString().startswith(nested) else F.col(f"`{f.name}`").cast("string").alias(f.name)
+        F.col(f"`{f.name}`")
+        if f.dataType.simpleString().startswith(nested)
+        else F.col(f"`{f.name}`").cast("string").alias(f.name)
         for f in table.schema.fields
     ]
     rows = table.select(
@@ -235,7 +253,9 @@ def _facts() -> list[Column]:
 def _file_facts(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
     """What is known of each file, keyed by the path as Spark reports it (percent-encoded)."""
     rows = [(_spark_path(f.path), f.header, f.source, f.day, f.modified) for f in files]
-    return spark.createDataFrame(rows, "path string, _header string, _source string, _delivery_date date, _ingested_at timestamp")
+    return spark.createDataFrame(
+        rows, "path string, _header string, _source string, _delivery_date date, _ingested_at timestamp"
+    )
 
 
 def _spark_path(path: str) -> str:
