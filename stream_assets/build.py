@@ -26,7 +26,7 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
     return dg.Definitions.merge(
         build_bronze(settings, datasets, partitions, RETRY),
         build_silver(settings, datasets, partitions, RETRY),
-        build_gold(settings, datasets, partitions),
+        build_gold(settings, datasets, partitions, RETRY),
         build_automation(settings, datasets, partitions),
         build_broken(contracts.broken),
         dg.Definitions(resources={"engine": EngineResource.from_settings(settings)}, executor=dg.in_process_executor),

@@ -29,7 +29,7 @@ dbt_app = typer.Typer(no_args_is_help=True, help="The dbt project that makes Gol
 app.add_typer(contracts_app, name="contracts")
 app.add_typer(engine_app, name="engine")
 app.add_typer(dbt_app, name="dbt")
-console = Console(highlight=False)
+console = Console(highlight=False, file=sys.stdout)
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def run(
     settings = Settings.from_env()
     contracts = load_contracts(settings.contracts)
     start, end = _range(settings, contracts, _day(first), _day(last))
-    out = Console(stderr=True, highlight=False) if as_json else console
+    out = Console(highlight=False, file=sys.stderr) if as_json else console
     with Progress(out) as progress:
         progress.note(f"Days {start} to {end}, {len(contracts)} datasets, lake {settings.lake}")
         from stream_assets.build import build_defs
@@ -219,12 +219,12 @@ def sync(
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if something would change.")] = False,
 ) -> None:
     """Write the dbt sources that follow from the contracts into the dbt project."""
-    from stream_assets.gold.sources import sources_are_current, sync_sources
+    from stream_assets.gold.sources import sources_in_sync, sync_sources
 
     settings = Settings.from_env()
     contracts = list(load_contracts(settings.contracts).values())
     if check:
-        current = sources_are_current(settings, contracts)
+        current = sources_in_sync(settings, contracts)
         console.print(
             "The dbt sources are current." if current else "The dbt sources are stale: run `stream dbt sync`."
         )

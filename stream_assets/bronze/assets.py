@@ -1,7 +1,5 @@
 """Bronze as Dagster assets: one per contract, one day of deliveries per partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Schedules by cadence, a job for a whole day, and the sensor that lets late data correct history. All off by default."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator

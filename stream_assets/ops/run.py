@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -61,13 +62,14 @@ def run_range(
     wanted = dg.AssetSelection.from_string(select).resolve(graph) if select else graph.materializable_asset_keys
     wanted = {key for key in wanted if key in graph.materializable_asset_keys}
     bronze = {key for key in wanted if key.path[0] == "bronze"}
+    days = {date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)}
     with dg.DagsterInstance.get() as instance:
-        days = {date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)}
+        runner = _Runner(settings, defs, instance, result, report)
         if bronze:
-            days |= _execute(defs, instance, bronze, first, last, result, report)
+            days |= runner.execute(bronze, first, last)
         if rest := wanted - bronze:
             for start, end in day_ranges(days):
-                _execute(defs, instance, rest, start, end, result, report)
+                runner.execute(rest, start, end)
     result.days = [day.isoformat() for day in sorted(days)]
     result.duration_seconds = round(time.monotonic() - started, 2)
     result.rows_processed = sum(facts["rows"] for name, facts in result.assets.items() if name.startswith("bronze/"))
@@ -76,33 +78,41 @@ def run_range(
     return result
 
 
-def _execute(
-    defs: dg.Definitions,
-    instance: dg.DagsterInstance,
-    keys: set[dg.AssetKey],
-    first: date,
-    last: date,
-    result: ExecutionResult,
-    report: Report,
-) -> set[date]:
-    """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
-    run_id = str(uuid4())
-    touched: set[date] = set()
+@dataclass(frozen=True)
+class _Runner:
+    """Executes Dagster runs one after the other and takes down what they tell."""
 
-    def listen(entry: dg.EventLogEntry) -> None:
-        touched.update(_note(entry, result, report))
+    settings: Settings
+    defs: dg.Definitions
+    instance: dg.DagsterInstance
+    result: ExecutionResult
+    report: Report
 
-    instance.add_event_listener(run_id, listen)
-    job = defs.resolve_implicit_global_asset_job_def()
-    job.execute_in_process(
-        instance=instance,
-        run_id=run_id,
-        asset_selection=sorted(keys),
-        tags=range_tags(first, last) | {"stream/command": "run"},
-        raise_on_error=False,
-    )
-    result.run_ids.append(run_id)
-    return touched
+    def execute(self, keys: set[dg.AssetKey], first: date, last: date) -> set[date]:
+        """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
+        run_id = str(uuid4())
+        touched: set[date] = set()
+        self.instance.add_event_listener(run_id, lambda entry: touched.update(_note(entry, self.result, self.report)))
+        self.result.run_ids.append(run_id)
+        with _quietly(self.settings, run_id):
+            self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+                instance=self.instance,
+                run_id=run_id,
+                asset_selection=sorted(keys),
+                tags=range_tags(first, last) | {"stream/command": "run"},
+                run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+                raise_on_error=False,
+            )
+        return touched
+
+
+@contextmanager
+def _quietly(settings: Settings, run_id: str) -> Iterator[None]:
+    """Send what dbt prints to a file beside the reports; the events of the run say what a person needs."""
+    folder = settings.home / "reports" / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{run_id}.log").open("w") as log, redirect_stdout(log):
+        yield
 
 
 def _note(entry: dg.EventLogEntry, result: ExecutionResult, report: Report) -> set[date]:
@@ -122,7 +132,7 @@ def _note(entry: dg.EventLogEntry, result: ExecutionResult, report: Report) -> s
     elif event.event_type_value == "ASSET_CHECK_EVALUATION":
         _note_check(event.asset_check_evaluation_data, result)
     elif event.event_type_value == "ASSET_MATERIALIZATION":
-        return _note_materialization(event.step_materialization_data.materialization, result, report)
+        return _note_materialization(event.step_materialization_data.materialization, entry.run_id, result, report)
     return set()
 
 
@@ -156,18 +166,22 @@ def _note_check(evaluation: Any, result: ExecutionResult) -> None:
 
 
 def _note_materialization(
-    materialization: dg.AssetMaterialization, result: ExecutionResult, report: Report
+    materialization: dg.AssetMaterialization, run_id: str, result: ExecutionResult, report: Report
 ) -> set[date]:
     """Dagster repeats one materialization per partition of a range; the counts are of the whole range, so the first tells all."""
     name = materialization.asset_key.to_user_string()
     counts = {key: value.value for key, value in materialization.metadata.items() if isinstance(value.value, int)}
     rows = counts.get("dagster/partition_row_count") or counts.get("dagster/row_count") or 0
-    if name not in result.assets:
+    facts = result.assets.setdefault(name, {"rows": 0, "days": 0, "runs": []})
+    facts["days"] += 1
+    if run_id not in facts["runs"]:
+        facts["runs"].append(run_id)
         report(name, "rows", {"rows": rows})
-        kept = {count: counts[count] for count in ("quarantined", "duplicates") if count in counts}
-        result.assets[name] = {"rows": rows, "days": 1, **kept}
-    else:
-        result.assets[name]["days"] += 1
+        for count, number in {
+            "rows": rows,
+            **{c: counts[c] for c in ("quarantined", "duplicates") if c in counts},
+        }.items():
+            facts[count] = facts.get(count, 0) + number
     return touched_days(materialization)
 
 

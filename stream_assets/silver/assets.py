@@ -1,7 +1,5 @@
 """Silver and quarantine as Dagster assets: one step per contract makes both, one event day per partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
