@@ -23,7 +23,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@test -x $(BIN)/python || { echo "Making the environment in $(VENV) …"; $(PYTHON) -m venv $(VENV); }
 	@command -v uv >/dev/null || $(BIN)/python -m pip install --quiet uv
 	@echo "Installing the locked Python packages …"
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $$(command -v uv) pip install --quiet --require-hashes -r requirements.lock
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $$(command -v uv) pip install --quiet --compile-bytecode --require-hashes -r requirements.lock
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $$(command -v uv) pip install --quiet --no-deps -e .
 	@touch $@
 
@@ -39,7 +39,7 @@ dev: setup ## Open the Dagster UI on http://127.0.0.1:3000
 	@dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
 
 test: setup ## Unit and integration tests
-	@pytest tests/unit tests/integration
+	@pytest tests/unit tests/integration tests/reliability
 
 e2e: setup ## Browser tests against a real Dagster UI
 	@tests/e2e/install-browser
@@ -57,7 +57,7 @@ bench: setup ## Compare with plain PySpark and DuckDB on the same job; report in
 	@python -m bench
 
 reliability: setup ## Kill a run and the engine at many points and compare with a clean run (long)
-	@pytest tests/reliability -m "long or not long"
+	@STREAM_KILLS=$${STREAM_KILLS:-200} pytest tests/reliability
 
 format: $(VENV)/.ready ## Format Python and SQL
 	@ruff check --fix --quiet . ; ruff format .

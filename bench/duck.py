@@ -19,7 +19,15 @@ from bench.job import CUSTOMER_METRICS, DAILY_REVENUE, DATASETS, ENVELOPE, Datas
 
 SETTINGS = "set memory_limit = '3GB'; set preserve_insertion_order = false; set timezone = 'UTC'"
 """As much memory as the Spark of the other two ways gets."""
-BRONZE = pa.schema({"_raw": pa.string(), "_raw_bytes": pa.binary(), "_source": pa.string(), "_position": pa.int64(), "_delivery_date": pa.date32()})
+BRONZE = pa.schema(
+    {
+        "_raw": pa.string(),
+        "_raw_bytes": pa.binary(),
+        "_source": pa.string(),
+        "_position": pa.int64(),
+        "_delivery_date": pa.date32(),
+    }
+)
 MACROS = """
     create macro rlike(text, pattern) as regexp_matches(text, pattern);
     create macro sha2(text, bits) as sha256(text);
@@ -41,7 +49,12 @@ def main() -> None:
 def land(load: Load, dataset: Dataset, *, is_new: bool) -> None:
     """Keep every line as received, with its file and number."""
     lines = pa.RecordBatchReader.from_batches(BRONZE, _read_files(load, dataset))
-    _write(load.table("bronze", dataset.name), lines, "_delivery_date", None if is_new else f"_delivery_date = '{load.last}'")
+    _write(
+        load.table("bronze", dataset.name),
+        lines,
+        "_delivery_date",
+        None if is_new else f"_delivery_date = '{load.last}'",
+    )
 
 
 def _read_files(load: Load, dataset: Dataset) -> Iterator[pa.RecordBatch]:
@@ -68,7 +81,9 @@ def _read_files(load: Load, dataset: Dataset) -> Iterator[pa.RecordBatch]:
 def conform(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset, days: tuple[str, str]) -> None:
     """Make the table `conformed`: the records delivered on these days, typed and judged."""
     fields = {source: "VARCHAR" for source, _ in ENVELOPE.values()} | {"data": dict.fromkeys(dataset.data, "VARCHAR")}
-    texts = [f"r.{source} as {name}" for name, (source, _) in ENVELOPE.items()] + [f"r.data.{name} as {name}" for name in dataset.data]
+    texts = [f"r.{source} as {name}" for name, (source, _) in ENVELOPE.items()] + [
+        f"r.data.{name} as {name}" for name in dataset.data
+    ]
     con.execute(
         f"""
         create or replace temp table conformed as
@@ -85,7 +100,9 @@ def conform(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset, days: 
             select _raw, _raw_bytes, _source, _position, _delivery_date, has_distinct_keys, {", ".join(dataset.typed(timestamp="timestamptz"))}
             from (select *, {", ".join(texts)} from fields)
         )
-        select *, has_distinct_keys and {dataset.is_valid} as is_valid from typed
+        select * exclude (_raw, _raw_bytes), coalesce(has_distinct_keys and {dataset.is_valid}, false) as is_valid,
+            if(is_valid, null, _raw) as _raw, if(is_valid, null, _raw_bytes) as _raw_bytes
+        from typed
         """
     )
 
@@ -98,7 +115,7 @@ def _silver(dataset: Dataset, where: str = "true") -> str:
 
 
 def _quarantine(where: str = "true") -> str:
-    return f"select _raw, _raw_bytes, _source, _position, _delivery_date from conformed where is_valid is not true and {where}"
+    return f"select _raw, _raw_bytes, _source, _position, _delivery_date from conformed where not is_valid and {where}"
 
 
 def write_all(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset) -> None:
@@ -127,7 +144,12 @@ def replace_days(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset) -
     touched = load.event_days()
     conform(con, load, dataset, (touched["first"], str(load.last)))
     in_days = f"_event_date between '{touched['first']}' and '{touched['last']}'"
-    _write(load.table("silver", dataset.name), _stream(con, _silver(dataset, in_days)), "_event_date", _bounds("_event_date", touched))
+    _write(
+        load.table("silver", dataset.name),
+        _stream(con, _silver(dataset, in_days)),
+        "_event_date",
+        _bounds("_event_date", touched),
+    )
     _replace_quarantine(con, load, dataset)
 
 
@@ -141,7 +163,9 @@ def aggregate(con: duckdb.DuckDBPyConnection, load: Load, *, is_new: bool) -> No
     con.execute(f"create view silver_orders as select * from {_read(load.table('silver', 'orders'))}")
     touched = load.event_days()
     revenue = _stream(con, DAILY_REVENUE.format(**touched))
-    _write(load.table("gold", "daily_revenue"), revenue, "order_date", None if is_new else _bounds("order_date", touched))
+    _write(
+        load.table("gold", "daily_revenue"), revenue, "order_date", None if is_new else _bounds("order_date", touched)
+    )
     _write(load.table("gold", "customer_metrics"), _stream(con, CUSTOMER_METRICS))
 
 
@@ -158,7 +182,9 @@ def _stream(con: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchReader:
     return con.sql(query).to_arrow_reader()
 
 
-def _write(path: str, rows: pa.RecordBatchReader, partition_by: str | None = None, predicate: str | None = None) -> None:
+def _write(
+    path: str, rows: pa.RecordBatchReader, partition_by: str | None = None, predicate: str | None = None
+) -> None:
     Path(path).mkdir(parents=True, exist_ok=True)
     write_deltalake(path, rows, mode="overwrite", partition_by=partition_by, predicate=predicate)
 

@@ -29,7 +29,7 @@ def main() -> None:
     for dataset in DATASETS:
         land(spark, load, dataset, is_new=mode == "full")
         conformed = conform(spark, load, dataset).persist(StorageLevel.MEMORY_AND_DISK)
-        {"full": write_all, "merge": merge_day}[mode](spark, load, dataset, conformed)
+        {"full": write_all, "merge": merge_day}[mode](load, dataset, conformed)
         conformed.unpersist()
     aggregate(spark, load, is_new=mode == "full")
     spark.stop()
@@ -92,38 +92,49 @@ def conform(spark: SparkSession, load: Load, dataset: Dataset) -> DataFrame:
     bronze = bronze.where(f"_delivery_date between date'{load.first}' and date'{load.last}'")
     kept = bronze.columns
     whole = bronze.selectExpr(
-        *kept, f"inline(array(from_json(concat('{{\"r\":', _raw, ',\"whole\":1}}'), 'r struct<{envelope}, data string>, whole int')))"
+        *kept,
+        f"inline(array(from_json(concat('{{\"r\":', _raw, ',\"whole\":1}}'), 'r struct<{envelope}, data string>, whole int')))",
     )
     fields = whole.selectExpr(
-        *kept, "whole", "r.*", f"inline(array(struct(from_json(r.data, '{data}') as d, json_object_keys(r.data) as keys)))"
+        *kept,
+        "whole",
+        "r.*",
+        f"inline(array(struct(from_json(r.data, '{data}') as d, json_object_keys(r.data) as keys)))",
     )
     texts = fields.selectExpr(
         *kept, "_raw_bytes is null and whole = 1 and size(array_distinct(keys)) = size(keys) as is_sound", "*", "d.*"
     ).selectExpr(*kept, "is_sound", *names)
     typed = texts.selectExpr(*kept, "is_sound", *dataset.typed())
-    return typed.selectExpr("*", f"coalesce(is_sound, false) and {dataset.is_valid} as is_valid")
+    judged = typed.withColumn("is_valid", F.expr(f"coalesce(is_sound, false) and {dataset.is_valid}"))
+    # What is kept between the two writes carries the line only where quarantine will need it.
+    return judged.withColumns({name: F.expr(f"if(is_valid, null, {name})") for name in ("_raw", "_raw_bytes")})
 
 
 def _silver(dataset: Dataset, conformed: DataFrame) -> DataFrame:
-    rows = conformed.where("is_valid").repartition("_event_date").selectExpr("*", f"{dataset.latest} as version").where("version = 1")
+    rows = (
+        conformed.where("is_valid")
+        .repartition("_event_date")
+        .selectExpr("*", f"{dataset.latest} as version")
+        .where("version = 1")
+    )
     return rows.selectExpr(*dataset.protected(MASK), "_source", "_position", "_delivery_date", "_event_date")
 
 
 def _write_quarantine(load: Load, dataset: Dataset, conformed: DataFrame, where: str | None) -> None:
     rows = conformed.where("not is_valid").select("_raw", "_raw_bytes", "_source", "_position", "_delivery_date")
-    _write(rows.coalesce(1), load.table("quarantine", dataset.name), "_delivery_date", where)
+    _write(rows.repartition("_delivery_date"), load.table("quarantine", dataset.name), "_delivery_date", where)
 
 
-def write_all(spark: SparkSession, load: Load, dataset: Dataset, conformed: DataFrame) -> None:
+def write_all(load: Load, dataset: Dataset, conformed: DataFrame) -> None:
     """Make Silver and quarantine of a whole history."""
     _write(_silver(dataset, conformed), load.table("silver", dataset.name), "_event_date")
     _write_quarantine(load, dataset, conformed, None)
 
 
-def merge_day(spark: SparkSession, load: Load, dataset: Dataset, conformed: DataFrame) -> None:
+def merge_day(load: Load, dataset: Dataset, conformed: DataFrame) -> None:
     """Merge one delivery into Silver; the literal days let Delta skip the rest of the history."""
     touched = "t._event_date between date'{first}' and date'{last}'".format(**load.event_days())
-    table = DeltaTable.forPath(spark, load.table("silver", dataset.name)).alias("t")
+    table = DeltaTable.forPath(conformed.sparkSession, load.table("silver", dataset.name)).alias("t")
     on = f"t._event_date = s._event_date and t.{dataset.key} = s.{dataset.key} and {touched}"
     merge = table.merge(_silver(dataset, conformed).alias("s"), on)
     merge.whenMatchedUpdateAll("s.updated_at >= t.updated_at").whenNotMatchedInsertAll().execute()
@@ -134,7 +145,7 @@ def aggregate(spark: SparkSession, load: Load, *, is_new: bool) -> None:
     """Bring both aggregates up to date."""
     spark.read.format("delta").load(load.table("silver", "orders")).createOrReplaceTempView("silver_orders")
     days = load.event_days()
-    where = None if is_new else "order_date between date'{first}' and date'{last}'".format(**days)
+    where = None if is_new else "order_date >= date'{first}' and order_date <= date'{last}'".format(**days)
     revenue = spark.sql(DAILY_REVENUE.format(**days)).repartition("order_date")
     _write(revenue, load.table("gold", "daily_revenue"), "order_date", where)
     _write(spark.sql(CUSTOMER_METRICS), load.table("gold", "customer_metrics"))

@@ -27,11 +27,17 @@ def fingerprint(lake: Path) -> Fingerprint:
     """What the tables of a lake hold."""
     tables: Fingerprint = {}
     for dataset in DATASETS:
-        tables[f"bronze/{dataset.name}"] = _look(lake, "bronze", dataset.name, {"rows": "count(*)", "lines": _hash("_source", "_position", "_raw")})
+        tables[f"bronze/{dataset.name}"] = _look(
+            lake, "bronze", dataset.name, {"rows": "count(*)", "lines": _hash("_source", "_position", "_raw")}
+        )
         tables[f"silver/{dataset.name}"] = _look(lake, "silver", dataset.name, _silver(dataset))
-        tables[f"quarantine/{dataset.name}"] = _look(lake, "quarantine", dataset.name, {"rows": "count(*)", "lines": _hash("_source", "_position")})
+        tables[f"quarantine/{dataset.name}"] = _look(
+            lake, "quarantine", dataset.name, {"rows": "count(*)", "lines": _hash("_source", "_position")}
+        )
     for model, columns in GOLD.items():
-        tables[f"gold/{model}"] = _look(lake, "gold", model, {"rows": "count(*)", "cents": "sum(net_cents)", "values": _hash(*columns)})
+        tables[f"gold/{model}"] = _look(
+            lake, "gold", model, {"rows": "count(*)", "cents": "sum(net_cents)", "values": _hash(*columns)}
+        )
     return tables
 
 
@@ -39,7 +45,11 @@ def compare(found: dict[str, Fingerprint]) -> None:
     """Raise unless all ways have the same fingerprint."""
     (first, expected), *others = found.items()
     for way, tables in others:
-        differences = [f"  {table}: {first} {expected[table]}, {way} {facts}" for table, facts in tables.items() if facts != expected[table]]
+        differences = [
+            f"  {table}: {first} {expected[table]}, {way} {facts}"
+            for table, facts in tables.items()
+            if facts != expected[table]
+        ]
         if differences:
             raise UnequalOutputsError(f"{first} and {way} do not agree:\n" + "\n".join(differences))
 

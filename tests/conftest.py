@@ -6,17 +6,15 @@ stopped when the run ends, whatever the tests did; a run that is killed leaves i
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from stream_assets.engine import server
-from stream_assets.engine.session import LAYERS, open_session
+from stream_assets.engine.session import open_session
 from stream_assets.settings import Settings
-
-SALT = "salt-of-the-tests"
+from tests.lakes import SALT, forget_tables, lake_at
 
 
 @pytest.fixture(scope="session")
@@ -52,15 +50,3 @@ def lake(engine_settings: Settings, spark: SparkSession, tmp_path: Path) -> Iter
     forget_tables(spark)
     yield lake_at(engine_settings, tmp_path)
     forget_tables(spark)
-
-
-def lake_at(engine_settings: Settings, folder: Path) -> Settings:
-    """Settings with a landing zone and a lake in this folder; the engine stays where it is."""
-    return replace(engine_settings, landing=str(folder / "landing"), lake=str(folder / "lake"))
-
-
-def forget_tables(spark: SparkSession) -> None:
-    """Empty the catalogue. Tables are external, so their files stay where they are."""
-    for layer in LAYERS:
-        for table in spark.sql(f"show tables in `{layer}`").collect():
-            spark.sql(f"drop table if exists `{layer}`.`{table.tableName}`")

@@ -86,3 +86,24 @@ def write(folder: Path, made: dict[str, Any], name: str = "readings") -> Path:
 def contract(folder: Path, made: dict[str, Any] | None = None) -> Contract:
     """The contract of a document."""
     return load_contract(write(folder, made or document()))
+
+
+def bend(made: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Set one value of a document, named by its dotted path, or (`ABSENT`) remove it."""
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    place: Any = made
+    for part in parents:
+        place = place[part]
+    if value is ABSENT:
+        del place[last]
+    elif isinstance(place, list) and last == len(place):
+        place.append(value)
+    else:
+        place[last] = value
+    return made
+
+
+def with_column(made: dict[str, Any], **column: Any) -> dict[str, Any]:
+    """Add a column to a document."""
+    made["schema"][0]["properties"].append({"name": "extra", "logicalType": "string"} | column)
+    return made

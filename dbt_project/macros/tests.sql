@@ -70,6 +70,48 @@
 {% endmacro %}
 
 
+{% macro spark__test_relationships(model, column_name, to, field) %}
+  {#-
+    The rows whose parent is missing. A parent with days is read for the days of this run and some before it, not for all
+    of history: payments follow their order, they do not precede it by years.
+  -#}
+  {%- set day = event_time_of(to) if execute and stream_range() -%}
+  select child.{{ column_name }}
+  from {{ model }} as child
+  left anti join (
+    select {{ field }} from {{ to }}
+    {%- if day %}
+    where {{ day }} between date_sub(date '{{ stream_range()[0] }}', {{ var('parent_days') }}) and date '{{ stream_range()[1] }}'
+    {%- endif %}
+  ) as parent on child.{{ column_name }} = parent.{{ field }}
+  where child.{{ column_name }} is not null
+{% endmacro %}
+
+
+{% macro event_time_of(relation) %}
+  {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.alias == relation.identifier -%}
+    {{ return(node.config.event_time) }}
+  {%- endfor -%}
+{% endmacro %}
+
+
+{% macro spark__get_where_subquery(relation) %}
+  {#-
+    Data tests look at the days of this run only: the other days were tested when they were built. `event_time` of the
+    tested model names its day; a test's own `where` comes on top.
+  -#}
+  {%- set conditions = ['true'] -%}
+  {%- if config.get('where') -%}{%- do conditions.append('(' ~ config.get('where') ~ ')') -%}{%- endif -%}
+  {%- set day = event_time_of(relation) if execute and stream_range() -%}
+  {%- if day -%}{%- do conditions.append(in_range(day)) -%}{%- endif -%}
+  {%- if conditions | length > 1 -%}
+    {#- `where (is_current)` alone would be read as a table alias with a column list; `where true and` is not. -#}
+    {{ return('(select * from ' ~ relation ~ ' where ' ~ conditions | join(' and ') ~ ')') }}
+  {%- endif -%}
+  {{ return(relation) }}
+{% endmacro %}
+
+
 {% materialization test, adapter='spark' %}
   {%- set known = graph.get('evaluated_tests', {}).get(model.unique_id) -%}
   {%- if known is none -%}

@@ -14,10 +14,11 @@ from typing import Any
 import yaml
 
 from stream_assets.contracts.model import Column, Contract, Expression
-from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, validate
+from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, sla_duration, validate
 from stream_assets.errors import ContractError
 
 SUFFIX = ".odcs.yaml"
+MAX_NODES = 1_000_000
 UNLIMITED_DAYS = 36_500
 """A change of an entity may be as old as it likes, unless its contract says otherwise."""
 
@@ -76,7 +77,12 @@ def load_contract(file: Path) -> Contract:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML without tags and without repeated keys, which PyYAML would let the last one win."""
+    """YAML without tags and without repeated keys, which PyYAML would let the last one win. Dates stay text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 declared so by PyYAML
+        first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -100,7 +106,23 @@ def _read_yaml(file: Path) -> dict[str, Any]:
         raise ContractError(file.name, place, f"cannot be read as YAML: {reason}", "Correct the YAML.") from error
     if not isinstance(document, dict):
         raise ContractError(file.name, "file", "holds no mapping", "Start from an existing contract.")
+    if not _is_bounded(document):
+        raise ContractError(
+            file.name, "file", f"expands to more than {MAX_NODES:,} values", "Write it without aliases."
+        )
     return document
+
+
+def _is_bounded(document: dict[str, Any]) -> bool:
+    """Whether a document stays small once its aliases are followed: ten lines of YAML can stand for a billion values."""
+    waiting: list[Any] = [document]
+    for _ in range(MAX_NODES):
+        if not waiting:
+            return True
+        value = waiting.pop()
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        waiting.extend(children)
+    return False
 
 
 def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
@@ -127,14 +149,15 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
         envelope=bool(custom.get("envelope", False)),
         max_lateness=int(custom.get("maxLateness", UNLIMITED_DAYS)),
         tier=int(custom["slaTier"]),
-        freshness=_sla_duration(sla["freshness"]),
+        freshness=sla_duration(sla["freshness"]) or timedelta(),
         cadence=parse_duration(custom["cadence"]) or timedelta(),
-        retention=_sla_duration(sla["retention"]),
+        retention=sla_duration(sla["retention"]) or timedelta(),
         history_start=date.fromisoformat(custom["replay"]["historyStart"]),
         landing_path=landing["path"],
         format=landing["format"],
         expressions=tuple(_to_expression(q) for q in table.get("quality", []) if "expression" in _implementation(q)),
         drift=custom.get("schemaDrift", "evolve"),
+        null_values=tuple(map(str, custom.get("nullValues", ()))),
         min_keep=float(custom.get("minKeep", 0.8)),
         file=file,
         fingerprint=hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16],
@@ -180,7 +203,3 @@ def _implementation(item: dict[str, Any]) -> dict[str, Any]:
 
 def _custom(element: dict[str, Any]) -> dict[str, Any]:
     return {item["property"]: item["value"] for item in element.get("customProperties", [])}
-
-
-def _sla_duration(item: dict[str, Any]) -> timedelta:
-    return parse_duration(f"{item['value']}{item['unit'][0]}") or timedelta()

@@ -30,6 +30,9 @@ RESERVED_COLUMNS = (
     "_key",
 )
 
+HISTORY_COLUMNS = ("valid_from", "valid_to", "is_current")
+"""Columns that Silver adds to an entity."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -100,6 +103,8 @@ class Contract:
     format: FileFormat
     expressions: tuple[Expression, ...]
     drift: DriftReaction
+    null_values: tuple[str, ...]
+    """Texts that stand for a missing value in the source, such as NA."""
     min_keep: float
     """Reference data: smallest accepted size of a new delivery, as a fraction of the last one."""
     file: Path

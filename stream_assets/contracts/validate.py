@@ -17,7 +17,7 @@ from typing import Any
 import jsonschema
 from jsonschema.exceptions import best_match
 
-from stream_assets.contracts.model import ENVELOPE, RESERVED_COLUMNS
+from stream_assets.contracts.model import ENVELOPE, HISTORY_COLUMNS, RESERVED_COLUMNS
 from stream_assets.errors import ContractError
 
 SPARK_TYPES = {
@@ -33,14 +33,19 @@ SPARK_TYPES = {
 }
 """Objects and arrays stay JSON text in Silver: nothing of them is lost, and Gold takes out what it needs."""
 
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 OPTIONS = {
     "string": {"minLength", "maxLength", "pattern", "format"},
-    "integer": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
-    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
+    "integer": set(BOUNDS),
+    "number": set(BOUNDS),
     "date": {"format"},
     "timestamp": {"format"},
 }
 FORMATS = {"email", "uuid"}
+CUSTOM_PROPERTIES = frozenset(
+    ("datasetKind", "envelope", "eventTime", "orderBy", "maxLateness", "slaTier", "cadence", "onInvalid", "replay")
+    + ("minKeep", "schemaDrift", "nullValues")
+)
 MAX_COLUMNS = 1_000
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _LOOKS_PERSONAL = re.compile(
@@ -103,22 +108,27 @@ _SQL_WORDS = frozenset(
 )
 
 
+_QUERY_WORDS = frozenset({"select", "from", "table", "values", "with"})
+
+
 def validate(file: str, document: dict[str, Any]) -> None:
     """Raise `ContractError` for the first thing that is wrong with a contract document."""
     _check_standard(file, document)
     _check_identity(file, document)
     _check_ownership(file, document)
+    _check_repeats(file, document)
     _check_promises(file, document)
     _check_landing(file, document)
     for position, prop in enumerate(document["schema"][0]["properties"]):
         _check_property(file, f"schema[0].properties[{position}]", prop)
+    _check_times(file, document)
     _check_columns(file, document)
     _check_expressions(file, document)
 
 
 def parse_duration(text: object) -> timedelta | None:
-    """Read `30m`, `2h`, `7d`, `3y`; None if it is none of these."""
-    match = re.fullmatch(r"(\d+)\s*([mhdy])", str(text))
+    """Read `30m`, `2h`, `7d`, `3y`; None if it is none of these, or longer than anyone keeps anything."""
+    match = re.fullmatch(r"(\d{1,6})\s*([mhdy])", str(text), re.ASCII)
     if not match:
         return None
     count = int(match[1])
@@ -128,6 +138,13 @@ def parse_duration(text: object) -> timedelta | None:
         "d": timedelta(days=count),
         "y": timedelta(days=365 * count),
     }[match[2]]
+
+
+def sla_duration(item: dict[str, Any]) -> timedelta | None:
+    """Read the value and unit of a service level; None if there is no such unit (a month has no fixed length)."""
+    unit = str(item.get("unit", ""))
+    known = re.fullmatch(r"m|min|minutes?|h|hours?|d|days?|y|yr|years?", unit)
+    return parse_duration(f"{item['value']}{unit[0]}") if known else None
 
 
 def _require(condition: object, file: str, field: str, problem: str, remedy: str) -> None:
@@ -146,7 +163,9 @@ def _schema_validator() -> jsonschema.Draft201909Validator:
 def _check_standard(file: str, document: dict[str, Any]) -> None:
     """The official schema. A misspelt nested key is an error here, where the pydantic model would drop it silently."""
     tables = document.get("schema")
-    many = isinstance(tables, list) and tables and len((tables[0] or {}).get("properties") or ()) > MAX_COLUMNS
+    table = tables[0] if isinstance(tables, list) and tables else None
+    properties = table.get("properties") if isinstance(table, dict) else None
+    many = isinstance(properties, list) and len(properties) > MAX_COLUMNS
     _require(not many, file, "schema[0].properties", f"more than {MAX_COLUMNS} columns", "Split the dataset.")
     error = best_match(_schema_validator().iter_errors(json.loads(json.dumps(document, default=str))))
     if error:
@@ -170,6 +189,13 @@ def _check_identity(file: str, document: dict[str, Any]) -> None:
     )
     for field in ("domain", "description", "servers", "schema", "slaProperties", "team", "customProperties"):
         _require(document.get(field), file, field, "is missing", "Every contract needs it.")
+    _require(
+        re.fullmatch(r"[\w.-]{1,63}", str(document["domain"]), re.ASCII),
+        file,
+        "domain",
+        f"{document['domain']!r} cannot be a tag",
+        "Use letters, digits, _, - and ., at most 63.",
+    )
     _require(
         document["description"].get("purpose"),
         file,
@@ -216,6 +242,19 @@ def _check_ownership(file: str, document: dict[str, Any]) -> None:
     )
     owners = [m for m in team.get("members", []) if m.get("role") == "owner"]
     _require(owners, file, "team.members", "names no owner", "Give one member the role owner.")
+    for owner in owners:
+        reachable = re.fullmatch(r"[\w.%+-]+@[\w-]+(\.[\w-]+)+", str(owner.get("username")), re.ASCII)
+        _require(
+            reachable, file, "team.members", "gives its owner no e-mail address", "Use the address as the username."
+        )
+
+
+def _check_repeats(file: str, document: dict[str, Any]) -> None:
+    """A property given twice has two values, and nobody could say which one counts."""
+    for field in ("customProperties", "slaProperties"):
+        counts = Counter(item["property"] for item in document[field])
+        repeated = [name for name, count in counts.items() if count > 1]
+        _require(not repeated, file, field, f"{repeated} appears twice", "Keep one.")
 
 
 def _check_promises(file: str, document: dict[str, Any]) -> None:
@@ -225,6 +264,10 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
         c.name for c in ENVELOPE if custom.get("envelope")
     }
     field = "customProperties.{}".format
+    unknown = sorted(set(custom) - CUSTOM_PROPERTIES)
+    _require(not unknown, file, "customProperties", f"{unknown} means nothing here", "Correct the spelling or remove it.")
+    nulls = custom.get("nullValues", [])
+    _require(isinstance(nulls, list), file, field("nullValues"), "is not a list", "List the texts that mean missing.")
     kind = custom.get("datasetKind")
     _require(
         kind in ("event", "entity", "reference"),
@@ -233,14 +276,17 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
         f"is {kind!r}",
         "Use event, entity or reference.",
     )
+    envelope = custom.get("envelope", False)
+    _require(isinstance(envelope, bool), file, field("envelope"), f"is {envelope!r}", "Use true or false.")
     needed = () if kind == "reference" else ("eventTime", "orderBy")
     for name in needed:
         _require(
             custom.get(name), file, field(name), "is missing", f"Name the column that gives the {name} of a record."
         )
     for name in ("eventTime", "orderBy"):
+        value = custom.get(name)
         _require(
-            custom.get(name) in columns | {None},
+            value is None or (isinstance(value, str) and value in columns),
             file,
             field(name),
             f"names no column: {custom.get(name)!r}",
@@ -280,6 +326,22 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
     _require(keys, file, "schema[0].properties", "has no primaryKey", "Mark the columns that identify a row.")
 
 
+def _check_times(file: str, document: dict[str, Any]) -> None:
+    """What dates and orders records must be comparable, and stay so: a masked moment orders nothing."""
+    custom = {item["property"]: item["value"] for item in document["customProperties"]}
+    kinds = {p["name"]: p.get("logicalType") for p in document["schema"][0]["properties"]}
+    for name in ("eventTime", "orderBy") if custom["datasetKind"] == "entity" else ("eventTime",):
+        kind = kinds.get(custom.get(name), "timestamp")
+        field = f"customProperties.{name}"
+        _require(kind in ("date", "timestamp"), file, field, f"names a column of {kind}", "Name a date or timestamp.")
+    for position, prop in enumerate(document["schema"][0]["properties"]):
+        pii = next((i["value"] for i in prop.get("customProperties", []) if i["property"] == "pii"), None)
+        hidden = pii is not None and not (isinstance(pii, dict) and pii.get("strategy") == "keep")
+        needed = prop["name"] in (custom.get("eventTime"), custom.get("orderBy"))
+        where = f"schema[0].properties[{position}] ({prop['name']}).pii"
+        _require(not (hidden and needed), file, where, "hides what orders the records", "Order by another column.")
+
+
 def _check_replay(file: str, custom: dict[str, Any]) -> None:
     replay = custom.get("replay")
     field = "customProperties.replay"
@@ -298,7 +360,7 @@ def _check_service_levels(file: str, document: dict[str, Any], custom: dict[str,
     for name in ("freshness", "retention"):
         item = sla.get(name)
         _require(item, file, f"slaProperties.{name}", "is missing", "Give it a value and a unit (m, h, d, y).")
-        durations[name] = parse_duration(f"{item['value']}{str(item.get('unit', ''))[:1]}")  # pyright: ignore[reportOptionalSubscript]
+        durations[name] = sla_duration(item)  # pyright: ignore[reportArgumentType]
         _require(
             durations[name],
             file,
@@ -391,6 +453,9 @@ def _check_options(file: str, field: str, prop: dict[str, Any]) -> None:
             f"{options['format']!r} is not known",
             f"Use one of {', '.join(sorted(FORMATS))}.",
         )
+    bounds = [options[name] for name in BOUNDS if name in options]
+    sane = all(-(2**63) <= bound < 2**63 for bound in bounds)
+    _require(sane, file, f"{field}.logicalTypeOptions", "has a bound that is no number we hold", "Correct it.")
     if "pattern" in options:
         try:
             re.compile(options["pattern"])
@@ -414,7 +479,9 @@ def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table:
         _require(
             _is_identifier(rule.get("id")), file, f"{where}.id", "is missing or not an identifier", "Name the rule."
         )
-        expression = isinstance(rule.get("implementation"), dict) and "expression" in rule["implementation"]
+        body = rule.get("implementation")
+        text = body.get("expression") if isinstance(body, dict) else None
+        expression = isinstance(text, str) and text.strip()
         if table:
             ok = (
                 rule.get("type") == "custom" and rule.get("engine") == "stream" and expression and rule.get("dimension")
@@ -427,6 +494,9 @@ def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table:
                 and values
                 and rule.get("mustBe") == 0
             )
+            # YAML reads an unquoted NO as false: a list of countries would lose Norway.
+            odd = [v for v in values or () if isinstance(v, bool) or not isinstance(v, str | int | float)] if ok else []
+            _require(not odd, file, f"{where}.arguments.validValues", f"holds {odd}", "Quote it as text.")
         form = (
             "engine: stream with implementation.expression and a dimension"
             if table
@@ -471,10 +541,10 @@ def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
         "Say why personal data is kept in the clear.",
     )
     _require(
-        not (strategy == "drop" and prop.get("primaryKey")),
+        not (strategy in ("drop", "mask") and prop.get("primaryKey")),
         file,
         f"{field}.pii",
-        "drops a key column",
+        "makes different keys equal",
         "Hash it instead.",
     )
 
@@ -490,7 +560,8 @@ def _check_columns(file: str, document: dict[str, Any]) -> None:
         f"column {repeated} appears twice",
         "Rename one; the envelope's names are taken.",
     )
-    reserved = set(names) & set(RESERVED_COLUMNS)
+    is_entity = any(i["property"] == "datasetKind" and i["value"] == "entity" for i in document["customProperties"])
+    reserved = set(names) & {*RESERVED_COLUMNS, *(HISTORY_COLUMNS if is_entity else ())}
     _require(not reserved, file, "schema[0].properties", f"{sorted(reserved)} is reserved", "Rename it.")
 
 
@@ -513,7 +584,13 @@ def _check_expressions(file: str, document: dict[str, Any]) -> None:
             "Use columns, literals and plain operators.",
         )
         words = set(re.findall(r"[A-Za-z_]\w*", bare))
-        strange = sorted(word for word in words if word not in known and word.lower() not in _SQL_WORDS)
+        # A column may be called reflect or select; then the name alone would let the function or a query through.
+        called = set(re.findall(r"([A-Za-z_]\w*)\s*\(", bare)) | {
+            word for word in words if word.lower() in _QUERY_WORDS
+        }
+        strange = sorted(
+            word for word in words if word.lower() not in _SQL_WORDS and (word not in known or word in called)
+        )
         _require(
             not strange,
             file,

@@ -32,7 +32,16 @@ def main() -> None:
     try:
         _wait(server, jvm, plan["port"], plan["idle_s"])
     finally:
-        state_file.unlink(missing_ok=True)
+        _forget(state_file, state)
+
+
+def _forget(state_file: Path, state: dict[str, float]) -> None:
+    """Remove our state. After a crash, the state may already be that of the next server: that one stays."""
+    try:
+        if json.loads(state_file.read_text()) == state:
+            state_file.unlink()
+    except (OSError, ValueError):
+        return
 
 
 def _wait(server: subprocess.Popen[bytes], jvm: psutil.Process, port: int, idle_s: float) -> None:

@@ -1,94 +1,130 @@
 """Gold as Dagster assets: every dbt model, partitioned by day; a range of days is one dbt build."""
 
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
-from dagster_dbt import DbtCliResource, dbt_assets
-from pyspark.sql import SparkSession
+from dagster_dbt import dbt_assets
+from dagster_dbt.core.dbt_cli_event import DbtCoreCliEventMessage
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.ledger import Commit
-from stream_assets.gold.project import dbt_environment, dbt_executable, prepare_manifest, profiles_folder
+from stream_assets.gold.project import GoldProject, dbt_environment, prepare_project
+from stream_assets.gold.run import run_dbt
+from stream_assets.gold.selection import all_of_it, excluded, is_anything_left, some_of_it
 from stream_assets.gold.translator import GoldTranslator
+from stream_assets.gold.written import written_by
+from stream_assets.keys import partition_days
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 
+_UNIQUE_ID = "dagster_dbt/unique_id"
+
+
+class GoldConfig(dg.Config):
+    """How to build. Set in the launchpad."""
+
+    full_refresh: bool = False
+    """Make the tables anew, from all of Silver: after a model has lost or retyped a column."""
+
 
 def build_gold(
-    settings: Settings, contracts: Sequence[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
+    settings: Settings,
+    contracts: Iterable[Contract],
+    partitions: dg.PartitionsDefinition,
+    retry: dg.RetryPolicy | None = None,
 ) -> dg.Definitions:
-    """The Gold assets of the dbt project, none if there is no project."""
-    manifest = prepare_manifest(settings, contracts)
-    return dg.Definitions(assets=[_gold_assets(manifest, partitions, retry)] if manifest else [])
+    """The Gold assets of the dbt project, none if there is no project or no contract for what it reads."""
+    project = prepare_project(settings, contracts)
+    if project is None:
+        return dg.Definitions()
+    manifest = json.loads(project.manifest.read_bytes())
+    if not is_anything_left(manifest, project.without_contract):
+        return dg.Definitions()
+    return dg.Definitions(assets=[_gold_assets(settings, project, manifest, partitions, retry)])
 
 
-def _gold_assets(manifest: Path, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy) -> dg.AssetsDefinition:
-    translator = GoldTranslator()
+def _gold_assets(
+    settings: Settings,
+    project: GoldProject,
+    manifest: Mapping[str, Any],
+    partitions: dg.PartitionsDefinition,
+    retry: dg.RetryPolicy | None,
+) -> dg.AssetsDefinition:
+    translator = GoldTranslator(settings)
 
     @dbt_assets(
         manifest=manifest,
         name="build_gold",
+        exclude=" ".join(excluded(project.without_contract)) or None,
         partitions_def=partitions,
         dagster_dbt_translator=translator,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        exclude="resource_type:unit_test",
         retry_policy=retry,
     )
-    def build_models(context: dg.AssetExecutionContext, engine: EngineResource) -> Iterator[Any]:
-        days = context.partition_key_range
-        views = _forgotten_views(json.loads(manifest.read_text()), engine, context.selected_asset_keys)
-        with engine.guarded(), _environment(engine, context.run_id, days):
-            dbt = DbtCliResource(
-                project_dir=str(engine.settings.dbt_project),
-                profiles_dir=str(profiles_folder(engine.settings)),
-                dbt_executable=dbt_executable(),
-                global_config_flags=["--no-use-colors"],
+    def build_models(context: dg.AssetExecutionContext, config: GoldConfig, engine: EngineResource) -> Iterator[Any]:
+        with engine.guarded():  # its session puts the lake into the catalogue; dbt has one of its own
+            events = run_dbt(
+                project,
+                engine.connection(),
+                _arguments(context, config, project, manifest),
+                env=dbt_environment(engine.settings) | {"STREAM_COMMIT": _commit(context).to_json()},
+                output=engine.settings.home / "dbt" / "runs" / context.run_id,
             )
-            if views:
-                context.log.info(f"Making {len(views)} views again that went with the last Spark server")
-                dbt.cli(["run", "--select", *views], manifest=manifest).wait()
-            variables = json.dumps({"start_date": days.start, "end_date": days.end})
-            yield from dbt.cli(
-                ["build", "--vars", variables, "--exclude-resource-type", "unit_test"], context=context
-            ).stream()
+            for event in events:
+                if event["data"]["node_info"]["unique_id"] in _selected(context):
+                    message = DbtCoreCliEventMessage(raw_event=event, event_history_metadata={})
+                    yield from _told(
+                        context, message.to_default_asset_events(manifest, translator, context), engine.settings
+                    )
 
     return build_models
 
 
-@contextmanager
-def _environment(engine: EngineResource, run_id: str, days: dg.PartitionKeyRange) -> Iterator[None]:
-    """While inside, dbt finds the engine, the lake, and what its commits say about themselves."""
-    connection = engine.connection()
-    commit = Commit(run_id, "gold", "gold", "", {})
-    added = {
-        **dbt_environment(engine.settings),
-        "SPARK_REMOTE": connection.url,
-        "SPARK_CONNECT_AUTHENTICATE_TOKEN": connection.token or os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN", ""),
-        "STREAM_COMMIT": json.dumps({**json.loads(commit.to_json()), "range": [days.start, days.end]}),
-    }
-    before = {name: os.environ.get(name) for name in added}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+def _arguments(
+    context: dg.AssetExecutionContext, config: GoldConfig, project: GoldProject, manifest: Mapping[str, Any]
+) -> list[str]:
+    """One dbt build for the whole range of days."""
+    days = partition_days(context)
+    definition = context.assets_def
+    is_subset = (
+        definition.keys_by_output_name != definition.node_keys_by_output_name
+        or definition.check_specs_by_output_name != definition.node_check_specs_by_output_name
+    )
+    chosen = some_of_it(manifest, _selected(context)) if is_subset else all_of_it(project.without_contract)
+    # A full refresh is of everything: with a range it would leave the table with that range only.
+    variables = {} if config.full_refresh else {"start_date": min(days).isoformat(), "end_date": max(days).isoformat()}
+    return ["build", *chosen, "--vars", json.dumps(variables), *(["--full-refresh"] if config.full_refresh else [])]
 
 
-def _forgotten_views(manifest: dict[str, Any], engine: EngineResource, selected: set[dg.AssetKey]) -> list[str]:
-    """Views that selected models read and the catalogue does not know: they live in the server, not in the lake."""
-    models = {uid: node for uid, node in manifest["nodes"].items() if node["resource_type"] == "model"}
-    names = {key.path[-1] for key in selected}
-    chosen = {uid for uid, node in models.items() if node["name"] in names}
-    parents = {p for uid in chosen for p in models[uid]["depends_on"]["nodes"] if p in models} - chosen
-    views = [models[p]["name"] for p in parents if models[p]["config"]["materialized"] == "view"]
-    return sorted(view for view in views if not _knows(engine.spark_session, view)) if views else []
+def _selected(context: dg.AssetExecutionContext) -> set[str]:
+    """The dbt nodes behind the assets and checks of this step."""
+    definition = context.assets_def
+    specs = [definition.specs_by_key[key] for key in context.selected_asset_keys]
+    checks = [definition.get_spec_for_check_key(key) for key in context.selected_asset_check_keys]
+    return {spec.metadata[_UNIQUE_ID] for spec in (*specs, *checks)}
 
 
-def _knows(spark: SparkSession, view: str) -> bool:
-    return spark.catalog.tableExists(f"gold.{view}")
+def _commit(context: dg.AssetExecutionContext) -> Commit:
+    """The ledger page of every commit of this run. dbt writes many tables, so it names none."""
+    days = partition_days(context)
+    span = [min(days) + timedelta(days=n) for n in range((max(days) - min(days)).days + 1)]
+    return Commit(context.run_id, dataset="*", layer="gold", contract_version="", days={_iso(day): {} for day in span})
+
+
+def _iso(day: date) -> str:
+    return day.isoformat()
+
+
+def _told(context: dg.AssetExecutionContext, events: Iterable[Any], settings: Settings) -> Iterator[Any]:
+    """What dbt reported, as Dagster events, with the rows each table got."""
+    for event in events:
+        if isinstance(event, dg.Output):
+            name = context.asset_key_for_output(event.output_name).path[-1]
+            yield event.with_metadata(
+                {**event.metadata, **written_by(context.run_id, settings.table_path("gold", name))}
+            )
+        else:
+            yield event

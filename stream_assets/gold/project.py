@@ -1,21 +1,72 @@
-"""The dbt project that makes Gold: where it is, and its manifest, parsed anew only when something changed."""
+"""The dbt project that makes Gold, made ready to run.
+
+A project is never run where it lies: a private copy gets what Stream adds (sources from the contracts, the macros of daily
+models, where tables go) and is parsed there, once per state of project and contracts. So a read-only project works, a
+project written without Stream in mind works, and editing one does not disturb a run under way.
+"""
+
+from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import yaml
 from filelock import FileLock
 
 from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
-from stream_assets.gold.sources import render_sources, sync_sources
+from stream_assets.gold.sources import SOURCE, render_sources, sources_file
 from stream_assets.settings import PROJECT, Settings
 
-MACROS = PROJECT / "dbt_project" / "macros" / "stream.sql"
-_WATCHED = ("*.sql", "*.yml", "*.yaml", "*.csv")
+OURS = PROJECT / "dbt_project"
+PROFILE = "stream"
+KEPT_COPIES = 5
+DEFAULTS = {"+file_format": "delta", "+location_root": "{{ env_var('STREAM_LAKE_GOLD') }}"}
+_LEFT_OUT = shutil.ignore_patterns(
+    "target", "logs", ".git", ".venv", "venv", "node_modules", "__pycache__", ".user.yml"
+)
+_SOURCE_CALL = re.compile(rf"""\bsource\(\s*['"]{SOURCE}['"]\s*,\s*['"](\w+)['"]\s*\)""")
+_SCHEMA_MACRO = re.compile(r"\bmacro\s+generate_schema_name\b")
+
+
+class DbtError(StreamError):
+    """dbt refused the project, or a model or test of it failed."""
+
+
+@dataclass(frozen=True)
+class GoldProject:
+    """A dbt project as it will be run: copied, completed and parsed."""
+
+    folder: Path
+    without_contract: tuple[str, ...]
+    """Silver tables it reads that no contract declares: what is above them cannot be built."""
+    own_profile: bool
+    """Whether the project brings its own connection."""
+
+    @property
+    def manifest(self) -> Path:
+        """What dbt knows of the project."""
+        return self.folder / "target" / "manifest.json"
+
+    @property
+    def parsed(self) -> Path:
+        """The same, as dbt itself reads it back."""
+        return self.folder / "target" / "partial_parse.msgpack"
+
+    @property
+    def flags(self) -> list[str]:
+        """Where dbt finds the project and its connection."""
+        profile = [] if self.own_profile else ["--profile", PROFILE]
+        return ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder), *profile]
 
 
 def has_project(settings: Settings) -> bool:
@@ -23,75 +74,132 @@ def has_project(settings: Settings) -> bool:
     return (settings.dbt_project / "dbt_project.yml").is_file()
 
 
-def profiles_folder(settings: Settings) -> Path:
-    """The project's own profiles, or ours."""
-    own = settings.dbt_project / "profiles.yml"
-    return own.parent if own.is_file() else PROJECT / "dbt_project"
+def prepare_manifest(settings: Settings, contracts: Iterable[Contract]) -> Path | None:
+    """Path of a current manifest, or None without a project. Opens no connection to Spark."""
+    project = prepare_project(settings, contracts)
+    return project.manifest if project else None
+
+
+def prepare_project(settings: Settings, contracts: Iterable[Contract]) -> GoldProject | None:
+    """The project, ready to run, or None without one. Copies and parses only when something changed."""
+    if not has_project(settings):
+        return None
+    contracts = list(contracts)
+    generated = sources_file(settings.dbt_project)
+    read = _sources_read(settings.dbt_project) if generated else set()
+    missing = tuple(sorted(read - {contract.name for contract in contracts}))
+    additions = _additions(settings.dbt_project)
+    if generated:
+        additions[str(generated.relative_to(settings.dbt_project))] = render_sources(
+            contracts, without_contract=missing
+        )
+    copies = settings.home / "dbt" / "projects"
+    folder = copies / _fingerprint(settings, additions)
+    project = GoldProject(folder, missing, (settings.dbt_project / "profiles.yml").is_file())
+    ready = folder / "ready"
+    if not ready.exists():
+        copies.mkdir(parents=True, exist_ok=True)
+        with FileLock(copies / "prepare.lock"):
+            if not ready.exists():
+                _copy(settings.dbt_project, folder, additions)
+                _parse(settings, project)
+                ready.touch()
+                _forget_old(copies)
+    return project
 
 
 def dbt_environment(settings: Settings) -> dict[str, str]:
-    """What every dbt process needs to know. Nothing is written into the project itself."""
-    return {
-        "STREAM_LAKE_GOLD": f"{settings.lake}/gold",
-        "DBT_TARGET_PATH": str(target_folder(settings)),
-        "DBT_LOG_PATH": str(settings.home / "dbt" / "logs"),
-        "DBT_PROFILES_DIR": str(profiles_folder(settings)),
-        "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
-        "DBT_VERSION_CHECK": "false",
-        "DO_NOT_TRACK": "1",
-    }
+    """What every dbt invocation needs to know."""
+    return {"STREAM_LAKE_GOLD": f"{settings.lake}/gold", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "DO_NOT_TRACK": "1"}
 
 
-def target_folder(settings: Settings) -> Path:
-    """Where dbt puts what it makes of the project."""
-    return settings.home / "dbt" / "target"
+def _additions(project: Path) -> dict[str, str]:
+    """Files of the copy that are not the project's own: relative path → content."""
+    added = {"dbt_project.yml": _with_defaults(project), "macros/stream.sql": _text(OURS / "macros" / "stream.sql")}
+    if not any(_SCHEMA_MACRO.search(_text(file)) for file in project.glob("macros/**/*.sql")):
+        added["macros/stream_schema.sql"] = _text(OURS / "macros" / "stream_schema.sql")
+    if not (project / "profiles.yml").is_file():
+        added["profiles.yml"] = _text(OURS / "profiles.yml")
+    return added
 
 
-def prepare_manifest(settings: Settings, contracts: Sequence[Contract]) -> Path | None:
-    """Path of a current manifest, or None without a project. Opens no connection to Spark."""
-    if not has_project(settings):
-        return None
-    folder = target_folder(settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.parent / "parse.lock"):
-        _share_macros(settings)
-        sync_sources(settings, contracts)
-        manifest, stamp = folder / "manifest.json", folder / "stream_fingerprint"
-        wanted = _fingerprint(settings, contracts)
-        if not manifest.exists() or not stamp.exists() or stamp.read_text() != wanted:
-            _parse(settings)
-            stamp.write_text(wanted)
-    return manifest
+def _with_defaults(project: Path) -> str:
+    """The project file, with tables as Delta in the lake wherever the project does not say otherwise."""
+    text = _text(project / "dbt_project.yml")
+    document: dict[str, Any] = yaml.safe_load(text) or {}
+    for kind in (kind for kind in ("models", "seeds", "snapshots") if (project / kind).is_dir()):
+        document[kind] = DEFAULTS | (document.get(kind) or {})
+    return text if document == yaml.safe_load(text) else yaml.safe_dump(document, sort_keys=False)
 
 
-def _share_macros(settings: Settings) -> None:
-    """Give another team's project the macros that daily models need."""
-    target = settings.dbt_project / "macros" / MACROS.name
-    if target != MACROS and (not target.exists() or target.read_bytes() != MACROS.read_bytes()):
-        target.parent.mkdir(exist_ok=True)
-        target.write_bytes(MACROS.read_bytes())
+def _sources_read(project: Path) -> set[str]:
+    return {name for file in project.glob("models/**/*.sql") for name in _SOURCE_CALL.findall(_text(file))}
 
 
-def _fingerprint(settings: Settings, contracts: Sequence[Contract]) -> str:
-    """Changes when a parse would give another manifest."""
-    digest = hashlib.sha256(render_sources(contracts).encode())
-    files = {file for pattern in _WATCHED for file in settings.dbt_project.rglob(pattern)}
-    for file in sorted(file for file in files if not {"target", "logs", "dbt_packages"} & set(file.parts)):
-        digest.update(str(file).encode() + file.read_bytes())
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _fingerprint(settings: Settings, additions: Mapping[str, str]) -> str:
+    """Changes when a parse could give another manifest."""
+    digest = hashlib.sha256()
+    for package in ("dbt-core", "dbt-spark"):
+        digest.update(version(package).encode())
     digest.update(str(sorted(dbt_environment(settings).items())).encode())
-    return digest.hexdigest()
+    for name, content in sorted(additions.items()):
+        digest.update(f"{name}\0{content}\0".encode())
+    for file in _files(settings.dbt_project):
+        digest.update(str(file.relative_to(settings.dbt_project)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
-def _parse(settings: Settings) -> None:
-    command = [dbt_executable(), "--quiet", "parse", "--project-dir", str(settings.dbt_project)]
+def _files(project: Path) -> list[Path]:
+    found: list[Path] = []
+    for folder, folders, names in os.walk(project):
+        left_out = _LEFT_OUT(folder, [*folders, *names])
+        folders[:] = [name for name in folders if name not in left_out]
+        found += [Path(folder) / name for name in names if name not in left_out]
+    return sorted(found)
+
+
+def _copy(project: Path, folder: Path, additions: Mapping[str, str]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # an earlier attempt that died half-way
+    shutil.copytree(project, folder, ignore=_LEFT_OUT)
+    for name, content in additions.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)  # the original may be read-only
+        file.write_text(content, encoding="utf-8")
+
+
+def _parse(settings: Settings, project: GoldProject) -> None:
+    """Let dbt read the copy, in a process of its own: its global state stays out of the code server."""
+    places = ["--target-path", str(project.folder / "target"), "--log-path", str(project.folder / "logs")]
     done = subprocess.run(
-        command, env=os.environ | dbt_environment(settings), capture_output=True, text=True, check=False
+        [
+            sys.executable,
+            "-c",
+            "from dbt.cli.main import cli; cli()",
+            "--quiet",
+            "--no-use-colors",
+            "parse",
+            *project.flags,
+            *places,
+        ],
+        env=os.environ | dbt_environment(settings),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         detail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise StreamError(f"dbt cannot read the project {settings.dbt_project}:\n{detail}")
+        raise DbtError(f"dbt cannot read the project {settings.dbt_project}:\n{detail}")
 
 
-def dbt_executable() -> str:
-    """The dbt of this environment, whatever PATH says."""
-    return str(Path(sys.executable).with_name("dbt"))
+def _forget_old(copies: Path) -> None:
+    """Keep the newest copies; a long run may still be using one of the last few."""
+    ready = sorted(
+        (folder for folder in copies.iterdir() if folder.is_dir()), key=lambda f: f.stat().st_mtime, reverse=True
+    )
+    for folder in ready[KEPT_COPIES:]:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -57,9 +57,8 @@ def judge_rules(entries: Entries, family: str) -> Outcome:
     high = {day: round(share, 4) for day, share in shares.items() if share > MAX_REJECTED}
     rules: dict[str, int] = {}
     for e in entries.values():
-        for rule, count in e["violations"].items():
-            if rule.startswith(f"{family}__"):
-                rules[rule] = rules.get(rule, 0) + count
+        for rule, count in _of_family(e, family).items():
+            rules[rule] = rules.get(rule, 0) + count
     summary = f"worst day {worst}: {shares[worst]:.2%} of records (limit {MAX_REJECTED:.0%})" if worst else "no records"
     return Outcome(
         f"{family}__table__rejected_share",
@@ -71,9 +70,13 @@ def judge_rules(entries: Entries, family: str) -> Outcome:
 
 def _broken(entry: Mapping[str, Any], family: str) -> int:
     """Upper bound of the records that broke a rule of the family (one record may break several)."""
-    return min(
-        sum(n for rule, n in entry["violations"].items() if rule.startswith(f"{family}__")), entry["quarantined"]
-    )
+    return min(sum(_of_family(entry, family).values()), entry["quarantined"])
+
+
+def _of_family(entry: Mapping[str, Any], family: str) -> dict[str, int]:
+    """The broken rules of a family. What is not about missing values is about validity, promises between fields included."""
+    is_missing = family == "completeness"
+    return {rule: n for rule, n in entry["violations"].items() if rule.startswith("completeness__") == is_missing}
 
 
 def judge_duplicates(entries: Entries) -> Outcome:

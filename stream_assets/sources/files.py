@@ -142,7 +142,7 @@ def _look(
                 return LandedFile(**seen, rows=meta.metadata.num_rows, schema=str(meta.schema_arrow.remove_metadata()))
         with filesystem.open_input_stream(info.path, compression=compression) as stream:
             return _look_at_lines(stream, seen, has_header=expected == "csv")
-    except (OSError, pa.ArrowException, DeliveryError) as error:
+    except (OSError, pa.ArrowException, csv.Error, DeliveryError) as error:
         return LandedFile(**seen, problem=f"cannot be read: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
 
 
@@ -162,6 +162,8 @@ def _look_at_lines(stream: pa.NativeFile, seen: dict, *, has_header: bool) -> La
         return LandedFile(**seen, rows=lines)
     header = head.split(b"\n")[0].decode("utf-8-sig", errors="replace").rstrip("\r")
     names = header_names(header)
+    if lines and not any(names):
+        return LandedFile(**seen, problem="its first line is no header")
     if len(set(names)) < len(names):
         return LandedFile(**seen, problem="its header names a column twice")
     return LandedFile(**seen, rows=max(lines - 1, 0), header=header)

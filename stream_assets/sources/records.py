@@ -18,6 +18,12 @@ from stream_assets.sources.files import header_names
 _MAP = "map<string,string>"
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _BOM = "\ufeff"
+_MARK = "_end of record"
+_LONE_SURROGATE = (
+    r"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})(?<!\\)(?:\\\\)*\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+"""Half a character, escaped. It cannot be stored as UTF-8: Spark would write a question mark."""
 
 
 def with_fields(rows: DataFrame, contract: Contract, headers: Sequence[str] = ()) -> DataFrame:
@@ -28,8 +34,8 @@ def with_fields(rows: DataFrame, contract: Contract, headers: Sequence[str] = ()
     parsed = _parse_csv(rows, headers) if contract.format == "csv" else _parse_json(rows, contract)
     repeated = F.coalesce(_repeats("_fields") | _repeats("_envelope"), F.lit(False))
     problem = (
-        F.when(F.col("_raw_bytes").isNotNull(), F.lit("validity__record__encoding"))
-        .when(F.trim(F.col("_raw")) == "", F.lit("validity__record__empty"))
+        F.when(F.col("_raw_bytes").isNotNull() | _is_half(contract), F.lit("validity__record__encoding"))
+        .when(F.btrim("_raw", F.lit(" \t\r")) == "", F.lit("validity__record__empty"))
         .when(~F.col("_whole") | F.col("_fields").isNull(), F.lit("validity__record__malformed"))
         .when(repeated, F.lit("validity__record__repeated_key"))
     )
@@ -37,18 +43,19 @@ def with_fields(rows: DataFrame, contract: Contract, headers: Sequence[str] = ()
 
 
 def _parse_json(rows: DataFrame, contract: Contract) -> DataFrame:
-    """Parse `{"_record": RAW, "_end": 1}`: the mark is reached only if RAW is exactly one well-formed value.
+    """Parse `[RAW, {MARK: ""}]`: it has two elements, the mark being the second, only if RAW is exactly one object.
 
     A RAW that holds the mark itself could fake it, so it is refused.
     """
     raw = F.when(F.startswith(F.col("_raw"), F.lit(_BOM)), F.expr("substring(_raw, 2)")).otherwise(F.col("_raw"))
-    wrapped = F.concat(F.lit('{"_record":'), raw, F.lit(',"_end":1}'))
-    parsed = _once(rows, F.from_json(wrapped, f"_record {_MAP}, _end string", _STRICT))
-    whole = F.col("_end").isNotNull() & ~F.contains(F.col("_raw"), F.lit('"_end"'))
+    wrapped = F.concat(F.lit("["), raw, F.lit(f',{{"{_MARK}":""}}]'))
+    parsed = _once(rows, F.struct(F.from_json(wrapped, f"array<{_MAP}>", _STRICT).alias("_both")))
+    record, mark = F.get("_both", F.lit(0)), F.get("_both", F.lit(1))[_MARK]
+    whole = (F.size("_both") == 2) & mark.isNotNull() & ~F.contains(F.col("_raw"), F.lit(_MARK))
     if not contract.envelope:
-        return parsed.select(*rows.columns, F.col("_record").alias("_fields"), _no_envelope(), whole.alias("_whole"))
-    inner = _once(parsed, F.struct(F.from_json(F.col("_record")["data"], _MAP, _STRICT).alias("_fields")))
-    return inner.select(*rows.columns, "_fields", F.col("_record").alias("_envelope"), whole.alias("_whole"))
+        return parsed.select(*rows.columns, record.alias("_fields"), _no_envelope(), whole.alias("_whole"))
+    inner = _once(parsed, F.struct(F.from_json(record["data"], _MAP, _STRICT).alias("_fields")))
+    return inner.select(*rows.columns, "_fields", record.alias("_envelope"), whole.alias("_whole"))
 
 
 def _parse_csv(rows: DataFrame, headers: Sequence[str]) -> DataFrame:
@@ -75,6 +82,12 @@ def _once(rows: DataFrame, record: Column) -> DataFrame:
     conform step: 96 s with copies, 55 s without).
     """
     return rows.select("*", F.inline(F.array(record)))
+
+
+def _is_half(contract: Contract) -> Column:
+    if contract.format == "csv":
+        return F.lit(False)
+    return F.contains(F.col("_raw"), F.lit("\\u")) & F.col("_raw").rlike(_LONE_SURROGATE)
 
 
 def _repeats(fields: str) -> Column:

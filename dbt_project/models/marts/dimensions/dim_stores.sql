@@ -1,3 +1,5 @@
+{{ config(materialized='incremental', incremental_strategy='replace_changed') }}
+
 with stores as (
 
     select

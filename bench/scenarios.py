@@ -1,0 +1,173 @@
+"""The scenarios: what is measured, in which order, and what must be equal afterwards."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from pathlib import Path
+
+from bench.data import FIRST_DAY, Landing, Size, prepare_landing
+from bench.measure import Measurement
+from bench.verify import Fingerprint, check_answers, compare, fingerprint, layer_bytes
+from bench.ways import Script, Stream
+
+STREAM, PYSPARK, DUCK, DUCK_REPLACE = "Stream", "PySpark", "DuckDB", "DuckDB, replacing"
+BACKFILL_DAYS = 30
+SINGLE_DAYS = 3
+MODULES = {PYSPARK: "bench.plain_pyspark", DUCK: "bench.duck"}
+
+
+@dataclass
+class Bench:
+    """A run of the benchmark: where it works, how big, and what it found so far."""
+
+    root: Path
+    size: Size
+    say: Callable[[str], None]
+    results: list[Measurement] = field(default_factory=list)
+
+    def landing(self, size: Size) -> Landing:
+        """Deliveries, generated once."""
+        self.say(f"Deliveries: {size.name} …")
+        return prepare_landing(self.root / "data", size)
+
+    def work(self, name: str) -> Path:
+        """An empty folder for one way in one scenario."""
+        folder = self.root / "work" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def record(
+        self, scenario: str, way: str, cost: tuple[float, float], rows: int, *, lake: Path | None = None, note: str = ""
+    ) -> None:
+        """Keep a measurement and show it."""
+        layers = layer_bytes(lake) if lake else {}
+        self.results.append(Measurement(scenario, way, round(cost[0], 2), rows, round(cost[1]), layers, note))
+        self.say(f"{scenario:<10} {way:<18} {cost[0]:8.1f} s  {rows / cost[0]:10,.0f} rows/s  {cost[1]:6,.0f} MB")
+
+
+@contextmanager
+def stream_at(bench: Bench, name: str, landing: Landing, *, rules: bool = True) -> Iterator[Stream]:
+    """Stream, prepared; its server is stopped in the end."""
+    stream = Stream(landing, bench.work(name), rules)
+    stream.prepare()
+    try:
+        yield stream
+    finally:
+        stream.stop()
+
+
+def run_history(bench: Bench, wanted: set[str]) -> None:
+    """The full load, and on top of it the new day and the backfill."""
+    landing = bench.landing(bench.size)
+    with stream_at(bench, "stream", landing) as stream:
+        scripts = full(bench, "full", landing, stream)
+        if wanted & {"day", "backfill"}:
+            outputs = day(bench, landing, stream, scripts)
+        if "backfill" in wanted:
+            backfill(bench, landing, stream, before=outputs)
+
+
+def full(bench: Bench, scenario: str, landing: Landing, stream: Stream) -> dict[str, Script]:
+    """Load the whole history into empty lakes, with cold engines."""
+    days = (FIRST_DAY, landing.size.last_day)
+    rows = landing.rows_between(*days)
+    bench.record(scenario, STREAM, stream.run(*days), rows, lake=stream.lake)
+    scripts = {way: Script(module, landing, bench.work(f"{scenario}-{way}".lower())) for way, module in MODULES.items()}
+    for way, script in scripts.items():
+        bench.record(scenario, way, script.run("full", *days), rows, lake=script.lake)
+    compare({STREAM: fingerprint(stream.lake)} | {way: fingerprint(script.lake) for way, script in scripts.items()})
+    bench.say(f"{scenario:<10} outputs are equal")
+    return scripts
+
+
+def day(bench: Bench, landing: Landing, stream: Stream, scripts: dict[str, Script]) -> Fingerprint:
+    """Add the delivery of one new day: Stream on its warm engine, the scripts as they would be started that day."""
+    new = landing.size.new_day
+    rows = landing.rows_between(new, new)
+    replacing = scripts[DUCK].copy(bench.root / "work" / "duckdb-replacing")
+    bench.record(
+        "day", STREAM, stream.run(new, new), rows, lake=stream.lake, note="warm engine; Dagster and checks included"
+    )
+    bench.record(
+        "day",
+        PYSPARK,
+        scripts[PYSPARK].run("merge", new, new),
+        rows,
+        lake=scripts[PYSPARK].lake,
+        note="cold JVM, merge",
+    )
+    bench.record("day", DUCK, scripts[DUCK].run("merge", new, new), rows, lake=scripts[DUCK].lake, note="merge")
+    bench.record(
+        "day",
+        DUCK_REPLACE,
+        replacing.run("replace", new, new),
+        rows,
+        lake=replacing.lake,
+        note="replaces the days touched",
+    )
+    lakes = {STREAM: stream, PYSPARK: scripts[PYSPARK], DUCK: scripts[DUCK], DUCK_REPLACE: replacing}
+    found = {way: fingerprint(at.lake) for way, at in lakes.items()}
+    compare(found)
+    check_answers(found[STREAM], landing.answers)
+    shutil.rmtree(replacing.root)
+    bench.say("day        outputs are equal, and what the generator says they must be")
+    return found[STREAM]
+
+
+def backfill(bench: Bench, landing: Landing, stream: Stream, *, before: Fingerprint) -> None:
+    """Load days again whose files were sent again: as one range, then some of them one by one."""
+    count = min(BACKFILL_DAYS, landing.size.days)
+    days = [landing.size.last_day - timedelta(days=n) for n in reversed(range(count))]
+    again = _again(stream, days[0], days[-1])
+    bench.record(
+        "backfill",
+        f"{STREAM}, one range",
+        again,
+        landing.rows_between(days[0], days[-1]),
+        note=f"{count} days in one run",
+    )
+    chosen = days[:: max(1, count // SINGLE_DAYS)][:SINGLE_DAYS]
+    costs = [_again(stream, single, single) for single in chosen]
+    rows = sum(landing.rows_between(single, single) for single in chosen)
+    seconds = sum(cost[0] for cost in costs) * count / len(chosen)
+    note = f"{len(chosen)} days measured, times {count / len(chosen):g}"
+    bench.record(
+        "backfill", f"{STREAM}, day by day", (seconds, max(c[1] for c in costs)), rows * count // len(chosen), note=note
+    )
+    compare({"before": before, "after the backfill": fingerprint(stream.lake)})
+    bench.say("backfill   outputs are unchanged")
+
+
+def _again(stream: Stream, first: date, last: date) -> tuple[float, float]:
+    stream.touch(first, last)
+    return stream.run(first, last)
+
+
+def quadruple(bench: Bench) -> None:
+    """The full load with four times the rows."""
+    landing = bench.landing(bench.size.times(4))
+    with stream_at(bench, "stream-4x", landing) as stream:
+        scripts = full(bench, "4x", landing, stream)
+    for at in (stream, *scripts.values()):
+        shutil.rmtree(at.root)
+
+
+def checks(bench: Bench) -> None:
+    """The full load of faultless deliveries by Stream, with the contracts' rules and without them."""
+    landing = bench.landing(replace(bench.size, faults=False))
+    days = (FIRST_DAY, landing.size.last_day)
+    found = {}
+    for rules, name in ((True, "rules on"), (False, "rules off")):
+        with stream_at(bench, f"stream-{name}".replace(" ", "-"), landing, rules=rules) as stream:
+            bench.record(
+                "checks", f"{STREAM}, {name}", stream.run(*days), landing.rows_between(*days), lake=stream.lake
+            )
+            found[name] = fingerprint(stream.lake)
+        shutil.rmtree(stream.root)
+    compare(found)
+    bench.say("checks     outputs are equal")

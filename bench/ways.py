@@ -1,0 +1,136 @@
+"""The three ways to do the job, each as a command line with its own lake."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import yaml
+
+from bench.data import Landing
+from bench.job import DATASETS, SALT
+from bench.measure import run_measured
+from stream_assets.settings import PROJECT
+
+SPECS = PROJECT / "stream_assets" / "contracts" / "specs"
+DBT_PROJECT = Path(__file__).with_name("dbt_project")
+_KEPT_SETTINGS = ("STREAM_JARS", "STREAM_SPARK_MEMORY", "STREAM_SPARK_CORES")
+"""Settings of ours that the benchmark takes from its environment, for both ways that use Spark."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A plain script: a process of its own for every load."""
+
+    module: str
+    landing: Landing
+    root: Path
+
+    @property
+    def lake(self) -> Path:
+        """Where its tables are."""
+        return self.root / "lake"
+
+    def run(self, mode: str, first: date, last: date) -> tuple[float, float]:
+        """Load these deliveries. Returns seconds and peak MB."""
+        command = [
+            sys.executable,
+            "-m",
+            self.module,
+            mode,
+            str(self.landing.folder),
+            str(self.lake),
+            str(first),
+            str(last),
+        ]
+        return run_measured(command, env=_environment(), log=self.root / f"{mode}-{first}.log")
+
+    def copy(self, root: Path) -> Script:
+        """The same with a copy of its lake."""
+        shutil.copytree(self.root, root)
+        return Script(self.module, self.landing, root)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Stream: `stream run`, with a home, contracts and a dbt project of its own."""
+
+    landing: Landing
+    root: Path
+    rules: bool = True
+
+    @property
+    def lake(self) -> Path:
+        """Where its tables are."""
+        return self.root / "home" / "lake"
+
+    def prepare(self) -> None:
+        """What `make setup` does before the first run: folders, contracts, the dbt manifest."""
+        write_contracts(self.root / "contracts", rules=self.rules)
+        shutil.copytree(DBT_PROJECT, self.root / "dbt_project", dirs_exist_ok=True)
+        self._stream("prepare")
+
+    def run(self, first: date, last: date) -> tuple[float, float]:
+        """Load these deliveries. Returns seconds and peak MB, the Spark server included."""
+        command = [_stream_command(), "run", "--from", str(first), "--to", str(last)]
+        return run_measured(command, env=self._env(), log=self.root / f"run-{first}-{last}.log", also=self._server)
+
+    def touch(self, first: date, last: date) -> None:
+        """Make the deliveries of these days look new, as if they had been sent again."""
+        for dataset in DATASETS:
+            for folder in (self.landing.folder / dataset.name).iterdir():
+                if str(first) <= folder.name <= str(last):
+                    (folder / dataset.file_name).touch()
+
+    def stop(self) -> None:
+        """Stop the Spark server."""
+        self._stream("engine", "stop")
+
+    def _stream(self, *arguments: str) -> None:
+        subprocess.run([_stream_command(), *arguments], env=self._env(), check=True, stdout=subprocess.DEVNULL)
+
+    def _env(self) -> dict[str, str]:
+        return _environment() | {
+            "STREAM_HOME": str(self.root / "home"),
+            "STREAM_LANDING": str(self.landing.folder),
+            "STREAM_CONTRACTS": str(self.root / "contracts"),
+            "STREAM_DBT_PROJECT": str(self.root / "dbt_project"),
+            "STREAM_PII_SALT": SALT,
+        }
+
+    def _server(self) -> list[int]:
+        try:
+            state = json.loads((self.root / "home" / "spark" / "server.json").read_text())
+        except (OSError, ValueError):
+            return []
+        return [state["keeper"], state["pid"]]
+
+
+def write_contracts(folder: Path, *, rules: bool) -> None:
+    """The two contracts as they are, or without anything a record could break but its form, its types and its day."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for dataset in DATASETS:
+        file = SPECS / f"{dataset.name}.odcs.yaml"
+        contract = yaml.safe_load(file.read_text(encoding="utf-8"))
+        if not rules:
+            table = contract["schema"][0]
+            for element in (table, *table["properties"]):
+                for promise in ("quality", "required", "logicalTypeOptions"):
+                    element.pop(promise, None)
+        (folder / file.name).write_text(yaml.safe_dump(contract, sort_keys=False), encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    ours = ("STREAM_", "DAGSTER_", "DBT_", "SPARK_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours) or name in _KEPT_SETTINGS}
+    return kept | {"DO_NOT_TRACK": "1", "TZ": "UTC", "PYTHONPATH": str(PROJECT)}
+
+
+def _stream_command() -> str:
+    return str(Path(sys.executable).with_name("stream"))

@@ -1,0 +1,3 @@
+{% macro surrogate_key(columns) -%}
+  md5(concat_ws('|', {{ columns | join(', ') }}))
+{%- endmacro %}

@@ -1,0 +1,142 @@
+"""Runs dbt inside this process, on a Spark session of its own, and tells what happens as it happens.
+
+A dbt process of its own spends 5 s on imports and 2 s on parsing before its first statement, as much as a small day takes
+to build. Here both are already done: the libraries are loaded and the project is parsed (see `project.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from pyspark.sql.connect.session import SparkSession
+
+from stream_assets.engine.server import Connection
+from stream_assets.engine.session import use_token
+from stream_assets.gold.project import DbtError, GoldProject
+
+_ONE_AT_A_TIME = threading.Lock()
+"""dbt keeps flags, adapters and loggers in module globals."""
+
+_RESULTS = {"LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult"}
+
+
+def run_dbt(
+    project: GoldProject, connection: Connection, args: Sequence[str], *, env: Mapping[str, str], output: Path
+) -> Iterator[dict[str, Any]]:
+    """Run one dbt command, yielding dbt's structured result event of every node as it finishes.
+
+    Raises:
+        DbtError: dbt could not run, or nodes failed. The events of everything that did run were yielded before.
+    """
+    places = ["--target-path", str(output), "--log-path", str(output)]
+    command = ["--quiet", "--no-use-colors", *args, *project.flags, *places]
+    with _ONE_AT_A_TIME, _environment(env), _own_session(connection) as session:
+        events: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        with ThreadPoolExecutor(1, thread_name_prefix="dbt") as thread:
+            done = thread.submit(_invoke, project, command, events)
+            done.add_done_callback(lambda _: events.put(None))
+            try:
+                while (event := events.get()) is not None:
+                    yield event
+            finally:
+                if not done.done():
+                    session.interruptAll()  # the run was cancelled: let dbt's statements fail, so that its threads end
+    _raise_failures(done, output)
+
+
+def _invoke(project: GoldProject, command: list[str], events: SimpleQueue[dict[str, Any] | None]) -> Any:
+    from dbt.cli.main import dbtRunner
+    from dbt.contracts.graph.manifest import Manifest
+    from dbt.parser.manifest import extended_mashumuro_decoder
+    from dbt_common.events.functions import msg_to_dict
+
+    def listen(event: Any) -> None:
+        if event.info.name in _RESULTS:
+            events.put(msg_to_dict(event))
+
+    manifest = Manifest.from_msgpack(project.parsed.read_bytes(), decoder=extended_mashumuro_decoder)
+    manifest.build_flat_graph()
+    return dbtRunner(manifest=manifest, callbacks=[listen]).invoke(command)
+
+
+def _raise_failures(done: Future[Any], output: Path) -> None:
+    outcome = done.result()
+    if outcome.success:
+        return
+    if outcome.exception is not None:
+        raise DbtError(
+            f"dbt could not run: {_gist(outcome.exception)} The whole story is in {output / 'dbt.log'}."
+        ) from outcome.exception
+    failed = [result for result in outcome.result if str(result.status) in ("error", "fail", "runtime error")]
+    listing = "\n".join(f"- {result.node.name}: {_gist(result.message)}" for result in failed)
+    raise DbtError(f"{len(failed)} dbt nodes failed:\n{listing}\nThe whole story is in {output / 'dbt.log'}.")
+
+
+def _gist(message: object) -> str:
+    """What went wrong, without the plan and the stack trace Spark sends along."""
+    lines = [line.strip() for line in str(message).split("JVM stacktrace")[0].splitlines()]
+    return " ".join(line for line in lines if line)[:600]
+
+
+@contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    """While inside, these variables are set: dbt projects read theirs from the process."""
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+@contextmanager
+def _own_session(connection: Connection) -> Iterator[SparkSession]:
+    """While inside, dbt-spark works on a session made for it.
+
+    Left alone it takes the session of the process, switches ANSI mode off on it, and leaves the user metadata of its
+    commits behind for whoever writes next. It also sets its options again before each statement, a round trip each time.
+    """
+    from dbt.adapters.spark import session as dbt_spark
+
+    use_token(connection)
+    session = SparkSession(connection.url)
+    original, dbt_spark.SparkSession = dbt_spark.SparkSession, _SessionGiver(session)
+    try:
+        yield session
+    finally:
+        dbt_spark.SparkSession = original
+        session.stop()
+
+
+class _SessionGiver:
+    """What dbt-spark uses of `SparkSession`: a builder that gives the one session, with options set once."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._options: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def builder(self) -> _SessionGiver:
+        return self
+
+    def enableHiveSupport(self) -> _SessionGiver:  # noqa: N802 the name is PySpark's
+        return self
+
+    def config(self, key: str, value: str) -> _SessionGiver:
+        with self._lock:
+            if self._options.get(key) != value:
+                self._session.conf.set(key, value)
+                self._options[key] = value
+        return self
+
+    def getOrCreate(self) -> SparkSession:  # noqa: N802 the name is PySpark's
+        return self._session

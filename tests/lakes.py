@@ -1,0 +1,88 @@
+"""Lakes for tests: made in a temporary folder, filled with deliveries, read back without Spark.
+
+Tables are read with delta-rs, as any other tool would: what Spark says of its own tables proves little.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from stream_assets.bronze.land import Landing, land
+from stream_assets.contracts.model import Contract
+from stream_assets.engine.session import LAYERS
+from stream_assets.settings import Settings
+from stream_assets.silver.refine import Refinement, refine
+
+SALT = "salt-of-the-tests"
+VOLATILE = ("_run_id", "_quarantined_at")
+"""Columns that say when and by whom, and so differ between two equal tables."""
+
+
+def lake_at(engine_settings: Settings, folder: Path) -> Settings:
+    """Settings with a landing zone and a lake in this folder; the engine stays where it is."""
+    return replace(engine_settings, landing=str(folder / "landing"), lake=str(folder / "lake"))
+
+
+def forget_tables(spark: SparkSession) -> None:
+    """Empty the catalogue. Tables are external, so their files stay where they are."""
+    for layer in LAYERS:
+        for table in spark.sql(f"show tables in `{layer}`").collect():
+            spark.sql(f"drop table if exists `{layer}`.`{table.tableName}`")
+
+
+def deliver(lake: Settings, path: str, content: bytes | str) -> Path:
+    """Put a file into the landing zone."""
+    file = Path(lake.landing) / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
+
+
+def as_lines(records: Iterable[Any]) -> str:
+    """Records as JSON lines."""
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def land_days(spark: SparkSession, lake: Settings, contract: Contract, *days: date) -> Landing:
+    """Land these days."""
+    return land(spark, lake, contract, days, run_id="test")
+
+
+def refine_days(spark: SparkSession, lake: Settings, contract: Contract, *days: date) -> Refinement:
+    """Refine these days."""
+    return refine(spark, lake, contract, days, run_id="test", salt=SALT)
+
+
+def table(lake: Settings, layer: str, name: str) -> DeltaTable:
+    """A table of the lake, without Spark."""
+    return DeltaTable(lake.table_path(layer, name))
+
+
+def rows(lake: Settings, layer: str, name: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a table."""
+    return table(lake, layer, name).to_pyarrow_table(columns=list(columns) if columns else None).to_pylist()
+
+
+def contents(lake: Settings, layer: str, name: str) -> list[str]:
+    """The rows of a table in an order of their own, without what differs between two equal runs."""
+    stable = [{k: v for k, v in row.items() if k not in VOLATILE} for row in rows(lake, layer, name)]
+    return sorted(repr(sorted(row.items())) for row in stable)
+
+
+def version(lake: Settings, layer: str, name: str) -> int:
+    """Newest version of a table."""
+    return table(lake, layer, name).version()
+
+
+def ledger(lake: Settings, layer: str, name: str) -> dict[str, dict[str, Any]]:
+    """The newest ledger entry of each day, from the Delta log itself."""
+    days: dict[str, dict[str, Any]] = {}
+    for commit in sorted(table(lake, layer, name).history(), key=lambda commit: commit["version"]):
+        days |= json.loads(commit.get("userMetadata") or "{}").get("days", {})
+    return days

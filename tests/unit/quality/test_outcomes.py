@@ -1,0 +1,167 @@
+"""Each check, judged from what a run counted: a passing case, a failing case, and what it says without data."""
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stream_assets.quality import outcomes as judge
+from stream_assets.quality.checks import BRONZE_CHECKS, GATES, SILVER_CHECKS
+from tests.documents import contract
+
+NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
+
+
+def entry(rows_in: int = 100, quarantined: int = 0, duplicates: int = 0, **facts: Any) -> dict[str, Any]:
+    counts = {"rows_in": rows_in, "accepted": rows_in - quarantined - duplicates, "quarantined": quarantined}
+    return counts | {"duplicates": duplicates, "violations": {}, "new_columns": [], "missing_columns": []} | facts
+
+
+def days(count: int, rows_in: int = 100) -> dict[str, dict[str, Any]]:
+    return {(date(2025, 1, 1) + timedelta(days=n)).isoformat(): entry(rows_in) for n in range(count)}
+
+
+def test_reconciliation_adds_up() -> None:
+    found = judge.judge_reconciliation({"2025-01-01": entry(100, 3, 2)}, {"2025-01-01": 100})
+    assert found.passed
+    assert found.summary == "100 in = 95 accepted + 3 quarantined + 2 duplicates"
+
+
+@pytest.mark.parametrize(
+    ("counts", "landed"),
+    [
+        (entry(100, accepted=99), {"2025-01-01": 100}),
+        (entry(100), {"2025-01-01": 101}),
+        (entry(100), {}),
+    ],
+    ids=["a record unaccounted for", "Bronze holds more", "Bronze holds none"],
+)
+def test_reconciliation_finds_a_lost_record(counts: dict, landed: dict) -> None:
+    """Bronze is counted by itself, so a record lost while reading it is found too."""
+    found = judge.judge_reconciliation({"2025-01-01": counts}, landed)
+    assert not found.passed
+    assert list(found.facts["wrong_days"]) == ["2025-01-01"]
+
+
+@pytest.mark.parametrize(
+    ("family", "rule"),
+    [
+        ("completeness", "completeness__a__required"),
+        ("validity", "validity__a__type"),
+        ("validity", "consistency__record__discount_within_total"),
+        ("validity", "uniqueness__record__one_of_two"),
+    ],
+)
+def test_the_share_of_rejected_records_stays_small(family: str, rule: str) -> None:
+    """Every rule, promises between fields included, is counted by one of the two checks."""
+    few = judge.judge_rules({"2025-01-01": entry(100, 5, violations={rule: 5})}, family)
+    many = judge.judge_rules({"2025-01-01": entry(100, 6, violations={rule: 6}), "2025-01-02": entry()}, family)
+    assert few.passed
+    assert not many.passed
+    assert many.facts["days_above"] == {"2025-01-01": 0.06}
+    assert many.facts["rows_per_rule"] == {rule: 6}
+
+
+def test_one_family_does_not_answer_for_another() -> None:
+    counts = {"2025-01-01": entry(100, 50, violations={"completeness__a__required": 50})}
+    assert judge.judge_rules(counts, "validity").passed
+    assert not judge.judge_rules(counts, "completeness").passed
+
+
+def test_a_record_that_breaks_many_rules_is_one_record() -> None:
+    """Four rules on one record of a hundred are one percent, not four."""
+    rules = {f"validity__{name}__type": 1 for name in "abcdefgh"}
+    assert judge.judge_rules({"2025-01-01": entry(100, 1, violations=rules)}, "validity").passed
+
+
+def test_without_records_there_is_nothing_to_reject() -> None:
+    found = judge.judge_rules({"2025-01-01": entry(0)}, "validity")
+    assert (found.passed, found.summary) == (True, "no records")
+
+
+def test_duplicates() -> None:
+    """Corrections are normal; a source that mostly repeats itself is not."""
+    assert judge.judge_duplicates({"2025-01-01": entry(100, 0, 50)}).passed
+    assert not judge.judge_duplicates({"2025-01-01": entry(100, 0, 51)}).passed
+    assert judge.judge_duplicates({"2025-01-01": entry(0)}).passed
+
+
+@pytest.mark.parametrize(
+    ("rows", "passed"), [(100, True), (300, True), (34, True), (301, False), (33, False), (0, False)]
+)
+def test_volume_stays_near_the_median(rows: int, passed: bool) -> None:
+    found = judge.judge_volume({"2025-02-01": entry(rows)}, days(7))
+    assert found.passed is passed
+    assert bool(found.facts["odd_days"]) is not passed
+
+
+def test_volume_without_a_baseline_says_so() -> None:
+    """A check that cannot judge yet must not look like one that did."""
+    found = judge.judge_volume({"2025-02-01": entry(1)}, days(5))
+    assert (found.passed, found.summary) == (True, "no baseline yet (6 of 7 days)")
+    assert found.facts["days_without_baseline"] == 1
+
+
+def test_volume_ignores_days_that_came_later() -> None:
+    """A backfill of an old day is measured against what was before it."""
+    assert judge.judge_volume({"2024-12-01": entry(1)}, days(10)).summary.startswith("no baseline yet")
+
+
+@pytest.mark.parametrize(
+    ("age", "passed"), [(timedelta(days=3), True), (timedelta(days=3, seconds=1), False), (-timedelta(hours=1), True)]
+)
+def test_freshness_follows_the_newest_event(age: timedelta, passed: bool, tmp_path: Path) -> None:
+    """A target of days allows for the day itself, which is only delivered when it is over."""
+    found = judge.judge_freshness(contract(tmp_path), NOW - age, NOW)
+    assert found.passed is passed
+
+
+def test_freshness_without_events_fails(tmp_path: Path) -> None:
+    found = judge.judge_freshness(contract(tmp_path), None, NOW)
+    assert (found.passed, found.summary) == (False, "no event yet")
+
+
+def test_a_delivery_is_landed_completely() -> None:
+    day = date(2025, 1, 1)
+    assert judge.judge_delivery({day: 5}, {day: 5}).passed
+    assert judge.judge_delivery({day: 5}, {}).passed
+    lost = judge.judge_delivery({day: 4}, {day: 5})
+    assert not lost.passed
+    assert lost.facts["wrong_days"] == {"2025-01-01": {"in_files": 5, "in_bronze": 4}}
+
+
+def test_unreadable_and_unfinished_files_are_told() -> None:
+    assert judge.judge_files([], []).passed
+    aside = judge.judge_files([SimpleNamespace(source="a/b.gz", problem="cannot be read")], [])
+    assert (aside.passed, aside.facts["unreadable"]) == (False, {"a/b.gz": "cannot be read"})
+    waiting = judge.judge_files([], [date(2025, 1, 1)])
+    assert (waiting.passed, waiting.facts["still_being_written"]) == (False, ["2025-01-01"])
+
+
+def test_drift_is_a_column_more_or_less() -> None:
+    assert judge.judge_drift({"2025-01-01": entry()}).passed
+    more = judge.judge_drift({"2025-01-01": entry(new_columns=["tier"])})
+    less = judge.judge_drift({"2025-01-01": entry(missing_columns=["note"])})
+    assert (more.passed, more.facts["new_columns"]) == (False, {"2025-01-01": ["tier"]})
+    assert (less.passed, less.facts["empty_columns"]) == (False, {"2025-01-01": ["note"]})
+
+
+def test_every_declared_check_is_judged(tmp_path: Path) -> None:
+    """The UI shows exactly the checks that exist, named family, table and rule; gates are among them."""
+    counts = {"2025-01-01": entry()}
+    silver = [
+        judge.judge_reconciliation(counts, {}),
+        judge.judge_rules(counts, "completeness"),
+        judge.judge_rules(counts, "validity"),
+        judge.judge_drift(counts),
+        judge.judge_duplicates(counts),
+        judge.judge_volume(counts, {}),
+        judge.judge_freshness(contract(tmp_path), None, NOW),
+    ]
+    bronze = [judge.judge_delivery({}, {}), judge.judge_files([], [])]
+    assert {found.name for found in silver} == set(SILVER_CHECKS)
+    assert {found.name for found in bronze} == set(BRONZE_CHECKS)
+    assert {*SILVER_CHECKS, *BRONZE_CHECKS} >= GATES
+    assert all(found.name.count("__") == 2 for found in silver + bronze)
