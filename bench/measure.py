@@ -1,4 +1,4 @@
-"""Runs a command and measures it: wall time, and the peak of the memory its processes hold together."""
+"""Runs a command and measures it: wall time, and the CPU time and peak memory of all its processes together."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ class Measurement:
     seconds: float
     rows: int
     """Lines delivered that the run had to look at."""
+    cpu_seconds: float
+    """Tells more than the clock where other work shares the machine."""
     peak_mb: float
     layers: dict[str, int] = field(default_factory=dict)
     """Bytes per layer afterwards."""
@@ -41,14 +44,23 @@ class Measurement:
         return asdict(self) | {"rows_per_second": round(self.rows_per_second)}
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a command took."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+
+
 class CommandFailedError(RuntimeError):
     """A measured command ended badly; the message ends with what it said last."""
 
 
 def run_measured(
     command: list[str], *, env: Mapping[str, str], log: Path, also: Callable[[], Iterable[int]] = tuple
-) -> tuple[float, float]:
-    """Run a command to its end. Returns seconds and peak MB.
+) -> Cost:
+    """Run a command to its end.
 
     Args:
         command: What to run.
@@ -66,17 +78,19 @@ def run_measured(
     if code:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
         raise CommandFailedError(f"{' '.join(command)} ended with {code}. The end of {log}:\n{tail}")
-    return seconds, watch.peak / 1e6
+    return Cost(seconds, watch.cpu_seconds, watch.peak / 1e6)
 
 
 class _Watch:
-    """While entered, samples the resident memory of some processes and all their children."""
+    """While entered, samples the resident memory and the CPU time of some processes and all their children."""
 
     def __init__(self, roots: Callable[[], Iterable[int]]) -> None:
         self.peak = 0
         self._roots = roots
+        self._cpu: dict[int, tuple[float, float]] = {}
+        self._began = time.time()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> _Watch:
         self._thread.start()
@@ -86,20 +100,33 @@ class _Watch:
         self._done.set()
         self._thread.join()
 
-    def _sample(self) -> None:
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time used since the watch began, as far as seen: what lives shorter than a sample is missed."""
+        return sum(latest - first for first, latest in self._cpu.values())
+
+    def _watch(self) -> None:
         while not self._done.wait(SAMPLE_S):
-            self.peak = max(self.peak, resident(self._roots()))
+            resident = 0
+            for process in _family(self._roots()):
+                with suppress(psutil.Error):  # it has ended since
+                    resident += self._sample(process)
+            self.peak = max(self.peak, resident)
+
+    def _sample(self, process: psutil.Process) -> int:
+        """Note the CPU time of a process; returns its resident memory."""
+        born, times = process.create_time(), process.cpu_times()
+        used = times.user + times.system
+        first, _ = self._cpu.get(process.pid, (used if born < self._began - SAMPLE_S else 0.0, 0.0))
+        self._cpu[process.pid] = (first, used)
+        return process.memory_info().rss if time.time() - born > NEWBORN_S else 0
 
 
-def resident(roots: Iterable[int]) -> int:
-    """Bytes held by these processes and their children; a page two of them share counts twice."""
-    found: dict[int, int] = {}
+def _family(roots: Iterable[int]) -> set[psutil.Process]:
+    """These processes and all their children, each once."""
+    found: set[psutil.Process] = set()
     for root in roots:
-        try:
+        with suppress(psutil.Error):
             parent = psutil.Process(root)
-            for process in (parent, *parent.children(recursive=True)):
-                if process.pid == root or time.time() - process.create_time() > NEWBORN_S:
-                    found[process.pid] = process.memory_info().rss
-        except psutil.Error:
-            continue  # it has ended since
-    return sum(found.values())
+            found |= {parent, *parent.children(recursive=True)}
+    return found

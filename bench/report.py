@@ -68,21 +68,12 @@ def machine() -> dict[str, Any]:
 def show(console: Console, results: list[Measurement]) -> None:
     """Print both tables."""
     table = Table("scenario", "way", title="The same job, outputs verified equal", title_justify="left")
-    for name in ("seconds", "rows", "rows/s", "peak MB", "MB in " + ", ".join(LAYERS)):
+    for name in ("seconds", "CPU s", "rows", "rows/s", "peak MB", f"MB in {', '.join(LAYERS)}"):
         table.add_column(name, justify="right")
     for before, m in zip([None, *results], results, strict=False):
         if before and before.scenario != m.scenario:
             table.add_section()
-        sizes = " ".join(f"{m.layers[layer] / 1e6:,.1f}" for layer in LAYERS if m.layers)
-        table.add_row(
-            m.scenario,
-            m.way,
-            f"{m.seconds:,.1f}",
-            f"{m.rows:,}",
-            f"{m.rows_per_second:,.0f}",
-            f"{m.peak_mb:,.0f}",
-            sizes,
-        )
+        table.add_row(m.scenario, m.way, *_cells(m))
     console.print(table)
     for m in (m for m in results if m.note):
         console.print(f"[dim]{m.scenario}, {m.way}: {m.note}[/]")
@@ -93,11 +84,22 @@ def show(console: Console, results: list[Measurement]) -> None:
     console.print(compared)
 
 
+def _cells(m: Measurement) -> list[str]:
+    sizes = " ".join(f"{m.layers[layer] / 1e6:,.1f}" for layer in LAYERS if m.layers)
+    return [
+        f"{m.seconds:,.1f}",
+        f"{m.cpu_seconds:,.1f}",
+        f"{m.rows:,}",
+        f"{m.rows_per_second:,.0f}",
+        f"{m.peak_mb:,.0f}",
+        sizes,
+    ]
+
+
 def write(folder: Path, results: list[Measurement], facts: dict[str, Any]) -> None:
     """Write results.json and results.png."""
-    document = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"), **facts, "ratios": ratios(results), "results": [m.to_dict() for m in results],
-    }  # fmt: skip
+    found = {"ratios": ratios(results), "results": [m.to_dict() for m in results]}
+    document = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **facts, **found}
     (folder / "results.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     _plot(folder / "results.png", results)
 

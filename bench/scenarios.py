@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from bench.data import FIRST_DAY, Landing, Size, prepare_landing
-from bench.measure import Measurement
+from bench.measure import Cost, Measurement
 from bench.verify import Fingerprint, check_answers, compare, fingerprint, layer_bytes
 from bench.ways import Script, Stream
 
@@ -42,12 +42,13 @@ class Bench:
         return folder
 
     def record(
-        self, scenario: str, way: str, cost: tuple[float, float], rows: int, *, lake: Path | None = None, note: str = ""
+        self, scenario: str, way: str, cost: Cost, rows: int, *, lake: Path | None = None, note: str = ""
     ) -> None:
         """Keep a measurement and show it."""
         layers = layer_bytes(lake) if lake else {}
-        self.results.append(Measurement(scenario, way, round(cost[0], 2), rows, round(cost[1]), layers, note))
-        self.say(f"{scenario:<10} {way:<18} {cost[0]:8.1f} s  {rows / cost[0]:10,.0f} rows/s  {cost[1]:6,.0f} MB")
+        seconds, cpu_seconds = round(cost.seconds, 2), round(cost.cpu_seconds, 2)
+        self.results.append(Measurement(scenario, way, seconds, rows, cpu_seconds, round(cost.peak_mb), layers, note))
+        self.say(f"{scenario:<10} {way:<18} {seconds:8.1f} s  {rows / seconds:10,.0f} rows/s  {cost.peak_mb:6,.0f} MB")
 
 
 @contextmanager
@@ -134,16 +135,19 @@ def backfill(bench: Bench, landing: Landing, stream: Stream, *, before: Fingerpr
     chosen = days[:: max(1, count // SINGLE_DAYS)][:SINGLE_DAYS]
     costs = [_again(stream, single, single) for single in chosen]
     rows = sum(landing.rows_between(single, single) for single in chosen)
-    seconds = sum(cost[0] for cost in costs) * count / len(chosen)
-    note = f"{len(chosen)} days measured, times {count / len(chosen):g}"
-    bench.record(
-        "backfill", f"{STREAM}, day by day", (seconds, max(c[1] for c in costs)), rows * count // len(chosen), note=note
+    factor = count / len(chosen)
+    total = Cost(
+        factor * sum(c.seconds for c in costs),
+        factor * sum(c.cpu_seconds for c in costs),
+        max(c.peak_mb for c in costs),
     )
+    note = f"{len(chosen)} days measured, times {factor:g}"
+    bench.record("backfill", f"{STREAM}, day by day", total, round(rows * factor), note=note)
     compare({"before": before, "after the backfill": fingerprint(stream.lake)})
     bench.say("backfill   outputs are unchanged")
 
 
-def _again(stream: Stream, first: date, last: date) -> tuple[float, float]:
+def _again(stream: Stream, first: date, last: date) -> Cost:
     stream.touch(first, last)
     return stream.run(first, last)
 

@@ -15,7 +15,7 @@ import yaml
 
 from bench.data import Landing
 from bench.job import DATASETS, SALT
-from bench.measure import run_measured
+from bench.measure import Cost, run_measured
 from stream_assets.settings import PROJECT
 
 SPECS = PROJECT / "stream_assets" / "contracts" / "specs"
@@ -37,8 +37,8 @@ class Script:
         """Where its tables are."""
         return self.root / "lake"
 
-    def run(self, mode: str, first: date, last: date) -> tuple[float, float]:
-        """Load these deliveries. Returns seconds and peak MB."""
+    def run(self, mode: str, first: date, last: date) -> Cost:
+        """Load these deliveries."""
         command = [
             sys.executable,
             "-m",
@@ -76,8 +76,8 @@ class Stream:
         shutil.copytree(DBT_PROJECT, self.root / "dbt_project", dirs_exist_ok=True)
         self._stream("prepare")
 
-    def run(self, first: date, last: date) -> tuple[float, float]:
-        """Load these deliveries. Returns seconds and peak MB, the Spark server included."""
+    def run(self, first: date, last: date) -> Cost:
+        """Load these deliveries; the Spark server counts too."""
         command = [_stream_command(), "run", "--from", str(first), "--to", str(last)]
         return run_measured(command, env=self._env(), log=self.root / f"run-{first}-{last}.log", also=self._server)
 

@@ -43,8 +43,20 @@ OPTIONS = {
 }
 FORMATS = {"email", "uuid"}
 CUSTOM_PROPERTIES = frozenset(
-    ("datasetKind", "envelope", "eventTime", "orderBy", "maxLateness", "slaTier", "cadence", "onInvalid", "replay")
-    + ("minKeep", "schemaDrift", "nullValues")
+    [
+        "datasetKind",
+        "envelope",
+        "eventTime",
+        "orderBy",
+        "maxLateness",
+        "slaTier",
+        "cadence",
+        "onInvalid",
+        "replay",
+        "minKeep",
+        "schemaDrift",
+        "nullValues",
+    ]
 )
 MAX_COLUMNS = 1_000
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -265,7 +277,9 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
     }
     field = "customProperties.{}".format
     unknown = sorted(set(custom) - CUSTOM_PROPERTIES)
-    _require(not unknown, file, "customProperties", f"{unknown} means nothing here", "Correct the spelling or remove it.")
+    _require(
+        not unknown, file, "customProperties", f"{unknown} means nothing here", "Correct the spelling or remove it."
+    )
     nulls = custom.get("nullValues", [])
     _require(isinstance(nulls, list), file, field("nullValues"), "is not a list", "List the texts that mean missing.")
     kind = custom.get("datasetKind")

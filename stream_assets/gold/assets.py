@@ -87,16 +87,22 @@ def _arguments(
     context: dg.AssetExecutionContext, config: GoldConfig, project: GoldProject, manifest: Mapping[str, Any]
 ) -> list[str]:
     """One dbt build for the whole range of days."""
-    days = partition_days(context)
-    definition = context.assets_def
+    definition, days = context.assets_def, _span(context)
     is_subset = (
         definition.keys_by_output_name != definition.node_keys_by_output_name
         or definition.check_specs_by_output_name != definition.node_check_specs_by_output_name
     )
     chosen = some_of_it(manifest, _selected(context)) if is_subset else all_of_it(project.without_contract)
-    # A full refresh is of everything: with a range it would leave the table with that range only.
-    variables = {} if config.full_refresh else {"start_date": min(days).isoformat(), "end_date": max(days).isoformat()}
-    return ["build", *chosen, "--vars", json.dumps(variables), *(["--full-refresh"] if config.full_refresh else [])]
+    if config.full_refresh:  # of everything: with a range, the new table would hold that range only
+        return ["build", *chosen, "--full-refresh"]
+    variables = {"start_date": days[0].isoformat(), "end_date": days[-1].isoformat()} if days else {}
+    return ["build", *chosen, "--vars", json.dumps(variables)]
+
+
+def _span(context: dg.AssetExecutionContext) -> list[date]:
+    """Every day from the first to the last asked for. None for a check that is run on its own: it looks at all of them."""
+    days = partition_days(context) if context.has_partition_key or context.has_partition_key_range else []
+    return [days[0] + timedelta(days=n) for n in range((days[-1] - days[0]).days + 1)] if days else []
 
 
 def _selected(context: dg.AssetExecutionContext) -> set[str]:
@@ -108,14 +114,9 @@ def _selected(context: dg.AssetExecutionContext) -> set[str]:
 
 
 def _commit(context: dg.AssetExecutionContext) -> Commit:
-    """The ledger page of every commit of this run. dbt writes many tables, so it names none."""
-    days = partition_days(context)
-    span = [min(days) + timedelta(days=n) for n in range((max(days) - min(days)).days + 1)]
-    return Commit(context.run_id, dataset="*", layer="gold", contract_version="", days={_iso(day): {} for day in span})
-
-
-def _iso(day: date) -> str:
-    return day.isoformat()
+    """The ledger page of every commit of this run. One dbt build writes many tables, so it names none."""
+    days = {day.isoformat(): {} for day in _span(context)}
+    return Commit(context.run_id, dataset="*", layer="gold", contract_version="", days=days)
 
 
 def _told(context: dg.AssetExecutionContext, events: Iterable[Any], settings: Settings) -> Iterator[Any]:

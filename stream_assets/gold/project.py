@@ -30,6 +30,8 @@ from stream_assets.settings import PROJECT, Settings
 OURS = PROJECT / "dbt_project"
 PROFILE = "stream"
 KEPT_COPIES = 5
+"""Copies of a project that are kept: a long run may still be using one of the last few."""
+
 DEFAULTS = {"+file_format": "delta", "+location_root": "{{ env_var('STREAM_LAKE_GOLD') }}"}
 _LEFT_OUT = shutil.ignore_patterns(
     "target", "logs", ".git", ".venv", "venv", "node_modules", "__pycache__", ".user.yml"
@@ -104,7 +106,7 @@ def prepare_project(settings: Settings, contracts: Iterable[Contract]) -> GoldPr
                 _copy(settings.dbt_project, folder, additions)
                 _parse(settings, project)
                 ready.touch()
-                _forget_old(copies)
+                keep_newest(copies, KEPT_COPIES)
     return project
 
 
@@ -196,10 +198,8 @@ def _parse(settings: Settings, project: GoldProject) -> None:
         raise DbtError(f"dbt cannot read the project {settings.dbt_project}:\n{detail}")
 
 
-def _forget_old(copies: Path) -> None:
-    """Keep the newest copies; a long run may still be using one of the last few."""
-    ready = sorted(
-        (folder for folder in copies.iterdir() if folder.is_dir()), key=lambda f: f.stat().st_mtime, reverse=True
-    )
-    for folder in ready[KEPT_COPIES:]:
-        shutil.rmtree(folder, ignore_errors=True)
+def keep_newest(folder: Path, count: int) -> None:
+    """Remove all but the newest folders in a folder."""
+    found = sorted((f for f in folder.glob("*") if f.is_dir()), key=lambda f: f.stat().st_mtime, reverse=True)
+    for old in found[count:]:
+        shutil.rmtree(old, ignore_errors=True)

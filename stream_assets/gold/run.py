@@ -19,10 +19,13 @@ from pyspark.sql.connect.session import SparkSession
 
 from stream_assets.engine.server import Connection
 from stream_assets.engine.session import use_token
-from stream_assets.gold.project import DbtError, GoldProject
+from stream_assets.gold.project import DbtError, GoldProject, keep_newest
 
 _ONE_AT_A_TIME = threading.Lock()
 """dbt keeps flags, adapters and loggers in module globals."""
+
+KEPT_RUNS = 30
+"""How many runs' logs and compiled models are kept."""
 
 _RESULTS = {"LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult"}
 
@@ -36,7 +39,8 @@ def run_dbt(
         DbtError: dbt could not run, or nodes failed. The events of everything that did run were yielded before.
     """
     places = ["--target-path", str(output), "--log-path", str(output)]
-    command = ["--quiet", "--no-use-colors", *args, *project.flags, *places]
+    command = ["--quiet", "--no-use-colors", "--no-write-json", *args, *project.flags, *places]
+    keep_newest(output.parent, KEPT_RUNS)
     with _ONE_AT_A_TIME, _environment(env), _own_session(connection) as session:
         events: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
         with ThreadPoolExecutor(1, thread_name_prefix="dbt") as thread:
@@ -46,8 +50,11 @@ def run_dbt(
                 while (event := events.get()) is not None:
                     yield event
             finally:
-                if not done.done():
-                    session.interruptAll()  # the run was cancelled: let dbt's statements fail, so that its threads end
+                if (
+                    not done.done()
+                ):  # the run was cancelled: let what dbt is doing and what it would do next fail at once
+                    session.interruptAll()
+                    session.stop()
     _raise_failures(done, output)
 
 
@@ -104,15 +111,15 @@ def _own_session(connection: Connection) -> Iterator[SparkSession]:
     Left alone it takes the session of the process, switches ANSI mode off on it, and leaves the user metadata of its
     commits behind for whoever writes next. It also sets its options again before each statement, a round trip each time.
     """
-    from dbt.adapters.spark import session as dbt_spark
+    from dbt.adapters.spark import session as dbt_spark  # pyright: ignore[reportPrivateImportUsage]
 
     use_token(connection)
     session = SparkSession(connection.url)
-    original, dbt_spark.SparkSession = dbt_spark.SparkSession, _SessionGiver(session)
+    original, dbt_spark.SparkSession = dbt_spark.SparkSession, _SessionGiver(session)  # pyright: ignore[reportPrivateImportUsage]
     try:
         yield session
     finally:
-        dbt_spark.SparkSession = original
+        dbt_spark.SparkSession = original  # pyright: ignore[reportPrivateImportUsage]
         session.stop()
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from stream_assets.gold.sources import SOURCE
 
+UNIT_TESTS = "resource_type:unit_test"
+"""They prove the code and not the data, so they run in CI and not with every day."""
+
 
 def excluded(without_contract: Iterable[str]) -> list[str]:
     """What no run builds: models above data nobody promises."""
@@ -26,8 +29,8 @@ def is_anything_left(manifest: Mapping[str, Any], without_contract: Iterable[str
 
 
 def all_of_it(without_contract: Iterable[str]) -> list[str]:
-    """Arguments that build the whole project and run its data tests. Unit tests prove the code, not the data."""
-    return ["--exclude", "resource_type:unit_test", *excluded(without_contract)]
+    """Arguments that build the whole project and run its data tests."""
+    return ["--exclude", UNIT_TESTS, *excluded(without_contract)]
 
 
 def some_of_it(manifest: Mapping[str, Any], wanted: Iterable[str]) -> list[str]:
@@ -37,12 +40,8 @@ def some_of_it(manifest: Mapping[str, Any], wanted: Iterable[str]) -> list[str]:
     """
     wanted = set(wanted)
     nodes = wanted | views_read_by(manifest, wanted)
-    return [
-        "--indirect-selection",
-        "empty",
-        "--select",
-        *sorted(f"fqn:{'.'.join(manifest['nodes'][uid]['fqn'])}" for uid in nodes),
-    ]
+    names = sorted(f"fqn:{'.'.join(manifest['nodes'][uid]['fqn'])}" for uid in nodes)
+    return ["--exclude", UNIT_TESTS, "--indirect-selection", "empty", "--select", *names]
 
 
 def views_read_by(manifest: Mapping[str, Any], wanted: Iterable[str]) -> set[str]:

@@ -41,7 +41,7 @@ class GoldTranslator(DagsterDbtTranslator):
             return asset_key(dbt_resource_props["source_name"], dbt_resource_props["name"])
         return asset_key("gold", dbt_resource_props["name"])
 
-    def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str:  # noqa: ARG002 the signature is Dagster's
+    def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str:
         """Everything dbt makes is Gold."""
         return "gold"
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -122,23 +123,12 @@ def _freshness(result: ExecutionResult, name: str) -> str:
 
 def show_contracts(console: Console, contracts: ContractSet) -> None:
     """The contracts as a table, the refused ones below."""
-    table = Table(
-        "dataset", "version", "kind", "format", "columns", "key", "event time", "tier", "fresh within", "keeps", "owner"
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("dataset", "version", "kind", "format", "tier", "fresh in", "keeps", "team"):
+        table.add_column(name, no_wrap=True)
     for c in contracts.values():
-        table.add_row(
-            c.name,
-            c.version,
-            c.kind,
-            c.format,
-            str(len(c.columns)),
-            ", ".join(c.key),
-            c.event_time or "–",
-            str(c.tier),
-            _span(c.freshness),
-            _span(c.retention),
-            c.team,
-        )
+        sizes = (str(c.tier), _span(c.freshness), _span(c.retention))
+        table.add_row(c.name, c.version, c.kind, c.format, *sizes, c.team)
     console.print(table)
     for error in contracts.broken:
         console.print(f"[red]refused[/] {error}", soft_wrap=True)
