@@ -49,7 +49,7 @@ check: $(VENV)/.ready ## Lint, format, types, SQL lint, generated files current
 	@ruff check .
 	@ruff format --check .
 	@pyright --warnings
-	@sqlfluff lint dbt_project/models --config dbt_project/.sqlfluff --disable-progress-bar --nofail 2>/dev/null >/dev/null; sqlfluff lint dbt_project/models --config dbt_project/.sqlfluff --disable-progress-bar
+	@sqlfluff lint dbt_project/models --config dbt_project/.sqlfluff --disable-progress-bar
 	@stream contracts lint
 	@stream dbt sync --check
 

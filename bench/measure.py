@@ -19,17 +19,24 @@ NEWBORN_S = 1.0
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a command took."""
+
+    seconds: float
+    cpu_seconds: float
+    """Tells more than the clock where other work shares the machine."""
+    peak_mb: float
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One way in one scenario."""
 
     scenario: str
     way: str
-    seconds: float
     rows: int
-    """Lines delivered that the run had to look at."""
-    cpu_seconds: float
-    """Tells more than the clock where other work shares the machine."""
-    peak_mb: float
+    """Lines delivered on the days that were loaded."""
+    cost: Cost
     layers: dict[str, int] = field(default_factory=dict)
     """Bytes per layer afterwards."""
     note: str = ""
@@ -37,20 +44,13 @@ class Measurement:
     @property
     def rows_per_second(self) -> float:
         """Throughput, start-up included."""
-        return self.rows / self.seconds
+        return self.rows / self.cost.seconds
 
     def to_dict(self) -> dict[str, Any]:
         """As written to results.json."""
-        return asdict(self) | {"rows_per_second": round(self.rows_per_second)}
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a command took."""
-
-    seconds: float
-    cpu_seconds: float
-    peak_mb: float
+        document = asdict(self)
+        costs = {name: round(value, 2) for name, value in document.pop("cost").items()}
+        return document | costs | {"rows_per_second": round(self.rows_per_second)}
 
 
 class CommandFailedError(RuntimeError):

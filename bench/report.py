@@ -49,7 +49,7 @@ _COLOURS = {STREAM: "#1f6feb", PYSPARK: "#e36209", DUCK: "#b8a000"}
 
 def ratios(results: Iterable[Measurement]) -> dict[str, float]:
     """Ratios of wall times whose both sides were measured."""
-    seconds = {(m.scenario, m.way): m.seconds for m in results}
+    seconds = {(m.scenario, m.way): m.cost.seconds for m in results}
     return {name: round(seconds[a] / seconds[b], 3) for name, a, b in _RATIOS if a in seconds and b in seconds}
 
 
@@ -87,11 +87,11 @@ def show(console: Console, results: list[Measurement]) -> None:
 def _cells(m: Measurement) -> list[str]:
     sizes = " ".join(f"{m.layers[layer] / 1e6:,.1f}" for layer in LAYERS if m.layers)
     return [
-        f"{m.seconds:,.1f}",
-        f"{m.cpu_seconds:,.1f}",
+        f"{m.cost.seconds:,.1f}",
+        f"{m.cost.cpu_seconds:,.1f}",
         f"{m.rows:,}",
         f"{m.rows_per_second:,.0f}",
-        f"{m.peak_mb:,.0f}",
+        f"{m.cost.peak_mb:,.0f}",
         sizes,
     ]
 
@@ -116,9 +116,11 @@ def _plot(file: Path, results: list[Measurement]) -> None:
     for axis, scenario in zip(axes[:, 0], scenarios, strict=True):
         found = [m for m in results if m.scenario == scenario][::-1]
         bars = axis.barh(
-            [m.way for m in found], [m.seconds for m in found], color=[_COLOURS[m.way.split(",")[0]] for m in found]
+            [m.way for m in found],
+            [m.cost.seconds for m in found],
+            color=[_COLOURS[m.way.split(",")[0]] for m in found],
         )
-        axis.bar_label(bars, [f" {m.seconds:,.1f} s" for m in found], fontsize=8)
+        axis.bar_label(bars, [f" {m.cost.seconds:,.1f} s" for m in found], fontsize=8)
         axis.set_title(f"{scenario}: {max(m.rows for m in found):,} rows", loc="left", fontsize=9)
         axis.tick_params(labelsize=8)
         axis.margins(x=0.15)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 from bench.data import FIRST_DAY, Landing, Size, prepare_landing
@@ -46,9 +47,11 @@ class Bench:
     ) -> None:
         """Keep a measurement and show it."""
         layers = layer_bytes(lake) if lake else {}
-        seconds, cpu_seconds = round(cost.seconds, 2), round(cost.cpu_seconds, 2)
-        self.results.append(Measurement(scenario, way, seconds, rows, cpu_seconds, round(cost.peak_mb), layers, note))
-        self.say(f"{scenario:<10} {way:<18} {seconds:8.1f} s  {rows / seconds:10,.0f} rows/s  {cost.peak_mb:6,.0f} MB")
+        found = Measurement(scenario, way, rows, cost, layers, note)
+        self.results.append(found)
+        self.say(
+            f"{scenario:<10} {way:<18} {cost.seconds:8.1f} s  {found.rows_per_second:10,.0f} rows/s  {cost.peak_mb:6,.0f} MB"
+        )
 
 
 @contextmanager
@@ -90,29 +93,17 @@ def day(bench: Bench, landing: Landing, stream: Stream, scripts: dict[str, Scrip
     """Add the delivery of one new day: Stream on its warm engine, the scripts as they would be started that day."""
     new = landing.size.new_day
     rows = landing.rows_between(new, new)
-    replacing = scripts[DUCK].copy(bench.root / "work" / "duckdb-replacing")
-    bench.record(
-        "day", STREAM, stream.run(new, new), rows, lake=stream.lake, note="warm engine; Dagster and checks included"
+    replacing = scripts[DUCK].copy(bench.work("duckdb-replacing"))
+    pyspark, duck = scripts[PYSPARK], scripts[DUCK]
+    loads = (
+        (STREAM, stream.lake, partial(stream.run, new, new), "warm engine; Dagster and checks included"),
+        (PYSPARK, pyspark.lake, partial(pyspark.run, "merge", new, new), "cold JVM; merges the day"),
+        (DUCK, duck.lake, partial(duck.run, "merge", new, new), "merges the day"),
+        (DUCK_REPLACE, replacing.lake, partial(replacing.run, "replace", new, new), "replaces the event days touched"),
     )
-    bench.record(
-        "day",
-        PYSPARK,
-        scripts[PYSPARK].run("merge", new, new),
-        rows,
-        lake=scripts[PYSPARK].lake,
-        note="cold JVM, merge",
-    )
-    bench.record("day", DUCK, scripts[DUCK].run("merge", new, new), rows, lake=scripts[DUCK].lake, note="merge")
-    bench.record(
-        "day",
-        DUCK_REPLACE,
-        replacing.run("replace", new, new),
-        rows,
-        lake=replacing.lake,
-        note="replaces the days touched",
-    )
-    lakes = {STREAM: stream, PYSPARK: scripts[PYSPARK], DUCK: scripts[DUCK], DUCK_REPLACE: replacing}
-    found = {way: fingerprint(at.lake) for way, at in lakes.items()}
+    for way, lake, load, note in loads:
+        bench.record("day", way, load(), rows, lake=lake, note=note)
+    found = {way: fingerprint(lake) for way, lake, _, _ in loads}
     compare(found)
     check_answers(found[STREAM], landing.answers)
     shutil.rmtree(replacing.root)
@@ -124,27 +115,23 @@ def backfill(bench: Bench, landing: Landing, stream: Stream, *, before: Fingerpr
     """Load days again whose files were sent again: as one range, then some of them one by one."""
     count = min(BACKFILL_DAYS, landing.size.days)
     days = [landing.size.last_day - timedelta(days=n) for n in reversed(range(count))]
-    again = _again(stream, days[0], days[-1])
+    rows = landing.rows_between(days[0], days[-1])
     bench.record(
-        "backfill",
-        f"{STREAM}, one range",
-        again,
-        landing.rows_between(days[0], days[-1]),
-        note=f"{count} days in one run",
+        "backfill", f"{STREAM}, one range", _again(stream, days[0], days[-1]), rows, note=f"{count} days in one run"
     )
     chosen = days[:: max(1, count // SINGLE_DAYS)][:SINGLE_DAYS]
     costs = [_again(stream, single, single) for single in chosen]
-    rows = sum(landing.rows_between(single, single) for single in chosen)
-    factor = count / len(chosen)
-    total = Cost(
-        factor * sum(c.seconds for c in costs),
-        factor * sum(c.cpu_seconds for c in costs),
-        max(c.peak_mb for c in costs),
-    )
-    note = f"{len(chosen)} days measured, times {factor:g}"
-    bench.record("backfill", f"{STREAM}, day by day", total, round(rows * factor), note=note)
+    note = f"{len(chosen)} days measured, times {count / len(chosen):g}"
+    bench.record("backfill", f"{STREAM}, day by day", _times(costs, count / len(chosen)), rows, note=note)
     compare({"before": before, "after the backfill": fingerprint(stream.lake)})
     bench.say("backfill   outputs are unchanged")
+
+
+def _times(costs: list[Cost], factor: float) -> Cost:
+    seconds, cpu_seconds = (
+        factor * sum(values) for values in ([c.seconds for c in costs], [c.cpu_seconds for c in costs])
+    )
+    return Cost(seconds, cpu_seconds, max(c.peak_mb for c in costs))
 
 
 def _again(stream: Stream, first: date, last: date) -> Cost:
@@ -165,12 +152,10 @@ def checks(bench: Bench) -> None:
     """The full load of faultless deliveries by Stream, with the contracts' rules and without them."""
     landing = bench.landing(replace(bench.size, faults=False))
     days = (FIRST_DAY, landing.size.last_day)
-    found = {}
+    rows, found = landing.rows_between(*days), {}
     for rules, name in ((True, "rules on"), (False, "rules off")):
         with stream_at(bench, f"stream-{name}".replace(" ", "-"), landing, rules=rules) as stream:
-            bench.record(
-                "checks", f"{STREAM}, {name}", stream.run(*days), landing.rows_between(*days), lake=stream.lake
-            )
+            bench.record("checks", f"{STREAM}, {name}", stream.run(*days), rows, lake=stream.lake)
             found[name] = fingerprint(stream.lake)
         shutil.rmtree(stream.root)
     compare(found)

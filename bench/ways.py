@@ -52,8 +52,8 @@ class Script:
         return run_measured(command, env=_environment(), log=self.root / f"{mode}-{first}.log")
 
     def copy(self, root: Path) -> Script:
-        """The same with a copy of its lake."""
-        shutil.copytree(self.root, root)
+        """The same, with a copy of its lake in another folder."""
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
         return Script(self.module, self.landing, root)
 
 

@@ -142,9 +142,9 @@ def _entries(conformed: DataFrame, task: Task) -> Entries:
 
 
 def _entry(counts: Mapping[str, Any], broken: dict[str, int], inputs: str) -> dict[str, Any]:
-    sound = counts.get("rows_in", 0) - counts.get("quarantined", 0)
+    rows = counts.get("on_time", 0)
     absent = [
-        name.removeprefix("null:") for name, n in counts.items() if name.startswith("null:") and sound and n == sound
+        name.removeprefix("null:") for name, n in counts.items() if name.startswith("null:") and rows and n == rows
     ]
     return {
         **{name: counts.get(name, 0) for name in ("rows_in", "accepted", "quarantined", "duplicates")},

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import psutil
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    NoSuchElementException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support import expected_conditions as expect
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -15,9 +24,22 @@ from tests.e2e.conftest import Dagster
 RUNS = "query($filter: RunsFilter) { runsOrError(filter: $filter) { ... on Runs { results { runId status tags { key value } } } } }"
 
 
+def act(browser: webdriver.Chrome, xpath: str, action: Callable[[WebElement], None]) -> None:
+    """Do something to an element once it can be done; pages re-render under our hands."""
+    passing = (StaleElementReferenceException, ElementClickInterceptedException, ElementNotInteractableException)
+
+    def done(page: webdriver.Chrome) -> bool:
+        element = expect.element_to_be_clickable((By.XPATH, xpath))(page)
+        if not element:
+            return False
+        action(element)
+        return True
+
+    WebDriverWait(browser, 120, ignored_exceptions=(NoSuchElementException, *passing)).until(done)
+
+
 def click(browser: webdriver.Chrome, text: str) -> None:
-    button = f"//button[contains(., '{text}')]"
-    WebDriverWait(browser, 120).until(expect.element_to_be_clickable((By.XPATH, button))).click()
+    act(browser, f"//button[contains(., '{text}')]", lambda button: button.click())
 
 
 def wait_for_text(browser: webdriver.Chrome, text: str) -> None:
@@ -31,11 +53,9 @@ def launch(dagster: Dagster, browser: webdriver.Chrome, asset: str, partitions: 
     before = {run["runId"] for run in dagster.query(RUNS)["runsOrError"]["results"]}
     browser.get(f"{dagster.url}/assets/{asset}?view=overview")
     click(browser, "Materialize")
-    box = WebDriverWait(browser, 120).until(
-        expect.element_to_be_clickable((By.XPATH, "//input[contains(@placeholder, 'partition')]"))
-    )
-    box.send_keys(Keys.CONTROL, "a")
-    box.send_keys(partitions, Keys.ENTER)
+    box = "//input[contains(@placeholder, 'partition')]"
+    act(browser, box, lambda field: field.send_keys(Keys.CONTROL, "a"))
+    act(browser, box, lambda field: field.send_keys(partitions, Keys.ENTER))
     click(browser, "Launch ")
 
     def finished() -> str | None:

@@ -81,13 +81,11 @@ def silver(law: Law, landing: Path, salt: str) -> list[Row]:
 def _typed_rows(law: Law, landing: Path) -> Iterator[Row | None]:
     for file in sorted((landing / law.name).rglob("part-*")):
         delivered = date.fromisoformat(file.parent.name)
-        arrived = datetime.fromtimestamp(file.stat().st_mtime_ns // 1000 / 1_000_000, UTC)
         for position, read in _lines(law, file):
             trace = {
                 "_source": str(file.relative_to(landing)),
                 "_position": position,
                 "_delivery_date": delivered,
-                "_ingested_at": arrived,
                 "_contract_version": law.version,
             }
             try:

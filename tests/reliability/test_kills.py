@@ -75,7 +75,7 @@ def test_any_kill_is_healed_by_running_again(homes: tuple[Path, Path]) -> None:
     """Nothing is lost and nothing doubled, whatever was killed, whenever."""
     hurt, clean = homes
     for number in range(KILLS):
-        hurt_once(hurt, "orders", number, random.Random(number))  # noqa: S311 reproducible moments
+        hurt_once(hurt, "orders", number, random.Random(number))
     for home in homes:
         done = start(home, "orders", "final")
         output, errors = done.communicate(timeout=240)

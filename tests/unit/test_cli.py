@@ -18,7 +18,9 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("verb", [(), ("run",), ("sample",), ("contracts",), ("contracts", "lint"), ("engine",), ("dbt", "sync")])
+@pytest.mark.parametrize(
+    "verb", [(), ("run",), ("sample",), ("contracts",), ("contracts", "lint"), ("engine",), ("dbt", "sync")]
+)
 def test_help_everywhere(verb: tuple[str, ...]) -> None:
     done = stream(*verb, "--help")
     assert done.returncode == 0

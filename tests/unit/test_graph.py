@@ -68,7 +68,9 @@ def test_broken_contract_is_shown_and_the_others_load(settings: Settings, tmp_pa
         (tmp_path / file.name).write_text(file.read_text())
     text = (tmp_path / "stores.odcs.yaml").read_text()
     (tmp_path / "stores.odcs.yaml").write_text(text.replace("slaTier", "slaTeir"))
-    mended = Settings.from_env({**settings.to_env(), "STREAM_CONTRACTS": str(tmp_path), "STREAM_DBT_PROJECT": str(tmp_path)})
+    mended = Settings.from_env(
+        {**settings.to_env(), "STREAM_CONTRACTS": str(tmp_path), "STREAM_DBT_PROJECT": str(tmp_path)}
+    )
     keys = {key.to_user_string() for key in build_defs(mended).resolve_asset_graph().get_all_asset_keys()}
     assert "silver/orders" in keys
     assert "silver/stores" not in keys
@@ -86,7 +88,11 @@ def test_code_location_loads_quickly_and_opens_nothing(settings: Settings, defs:
     seconds = []
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, **settings.to_env()}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", program],
+            env={**os.environ, **settings.to_env()},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         seconds.append(float(done.stdout.split()[-1]))
     assert min(seconds) < 5, seconds

@@ -1,0 +1,88 @@
+"""Gold lakes: the Silver of the sample, and dbt runs over it as Dagster makes them."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from stream_assets.engine.session import register
+from stream_assets.gold.assets import build_gold
+from stream_assets.keys import asset_key, daily_partitions
+from stream_assets.resources import EngineResource
+from stream_assets.settings import Settings
+from tests.integration.conftest import RefinedSample
+from tests.lakes import forget_tables, lake_at
+
+
+@dataclass(frozen=True)
+class GoldRun:
+    """What a run of Gold told."""
+
+    success: bool
+    run_id: str
+    materialized: set[str]
+    checks: dict[str, dg.AssetCheckEvaluation]
+    error: str
+
+
+@dataclass(frozen=True)
+class GoldLake:
+    """A lake with Silver, and the assets that make its Gold."""
+
+    settings: Settings
+    spark: SparkSession
+    defs: dg.Definitions
+
+    def build(self, first: str, last: str | None = None, *, models: list[str] | None = None, **config: bool) -> GoldRun:
+        """One run over a range of days, of all models or some."""
+        result = self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+            asset_selection=[asset_key("gold", name) for name in models] if models else None,
+            tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last or first},
+            run_config={
+                "ops": {"build_gold": {"config": config}},
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            },
+            raise_on_error=False,
+        )
+        events = result.all_events
+        failures = [event for event in events if event.is_step_failure]
+        return GoldRun(
+            result.success,
+            result.run_id,
+            {e.asset_key.path[-1] for e in events if e.event_type_value == "ASSET_MATERIALIZATION"},
+            {
+                e.asset_check_evaluation_data.check_name: e.asset_check_evaluation_data
+                for e in events
+                if e.event_type_value == "ASSET_CHECK_EVALUATION"
+            },
+            "\n".join(event.event_specific_data.error.message for event in failures),
+        )
+
+
+@pytest.fixture(scope="module")
+def gold_lake_of(
+    engine_settings: Settings, spark: SparkSession, refined_sample: RefinedSample, tmp_path_factory
+) -> Iterator[Callable[..., GoldLake]]:
+    """Make a lake with the sample's Silver and nothing else."""
+
+    def make(dbt_project: Path | None = None) -> GoldLake:
+        forget_tables(spark)
+        settings = lake_at(engine_settings, tmp_path_factory.mktemp("gold"))
+        if dbt_project:
+            settings = Settings(**{**vars(settings), "dbt_project": dbt_project})
+        shutil.copytree(f"{refined_sample.lake.lake}/silver", f"{settings.lake}/silver")
+        contracts = list(refined_sample.contracts.values())
+        for contract in contracts:
+            register(spark, settings, "silver", contract.name)
+        gold = build_gold(settings, contracts, daily_partitions(contracts))
+        engine = dg.Definitions(
+            resources={"engine": EngineResource.from_settings(settings)}, executor=dg.in_process_executor
+        )
+        return GoldLake(settings, spark, dg.Definitions.merge(gold, engine))
+
+    yield make
+    forget_tables(spark)

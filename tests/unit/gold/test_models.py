@@ -1,0 +1,100 @@
+"""House rules of the dbt project, checked on its manifest."""
+
+from typing import Any
+
+import pytest
+
+from stream_assets.settings import PROJECT
+
+READS = {
+    "stg": {"source"},
+    "int": {"stg", "int"},
+    "dim": {"stg", "int", "dim"},
+    "fct": {"stg", "int", "dim", "fct"},
+    "rpt": {"dim", "fct", "rpt"},
+}
+"""What each kind of model may read, by prefix."""
+
+
+def models(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    return [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
+
+
+def data_tests(manifest: dict[str, Any], model: dict[str, Any]) -> list[dict[str, Any]]:
+    children = [manifest["nodes"].get(uid) for uid in manifest["child_map"][model["unique_id"]]]
+    return [node for node in children if node and node.get("attached_node") == model["unique_id"]]
+
+
+def kind_of(manifest: dict[str, Any], uid: str) -> str:
+    return "source" if uid in manifest["sources"] else manifest["nodes"][uid]["name"].split("_")[0]
+
+
+def test_models_read_only_the_layers_below(gold_manifest):
+    """stg_ alone reads sources; rpt_ reads only dim_, fct_ and rpt_."""
+    wrong = [
+        (model["name"], parent)
+        for model in models(gold_manifest)
+        for parent in model["depends_on"]["nodes"]
+        if kind_of(gold_manifest, parent) not in READS[model["name"].split("_")[0]]
+    ]
+    assert wrong == []
+
+
+def test_every_source_has_exactly_one_staging_model(gold_manifest):
+    """Staging is one-to-one with Silver."""
+    readers = {uid: gold_manifest["child_map"][uid] for uid in gold_manifest["sources"]}
+    assert {len(reader) for reader in readers.values()} == {1}
+
+
+def test_every_model_states_its_grain_and_describes_its_columns(gold_manifest):
+    """The UI and the catalogue show them."""
+    assert [m["name"] for m in models(gold_manifest) if "Grain: one row per" not in m["description"]] == []
+    assert [m["name"] for m in models(gold_manifest) if not m["columns"]] == []
+    bare = [
+        (m["name"], c) for m in models(gold_manifest) for c, column in m["columns"].items() if not column["description"]
+    ]
+    assert bare == []
+
+
+def test_every_model_has_its_key_tested(gold_manifest):
+    """A repeated key doubles revenue downstream."""
+    untested = []
+    for model in models(gold_manifest):
+        kinds = {test["test_metadata"]["name"] for test in data_tests(gold_manifest, model)}
+        if not ({"unique", "not_null"} <= kinds or "is_key" in kinds):
+            untested.append(model["name"])
+    assert untested == []
+
+
+def test_an_orphan_is_a_warning(gold_manifest):
+    """Parents may arrive later than their children."""
+    severities = {
+        node["config"]["severity"].lower()
+        for node in gold_manifest["nodes"].values()
+        if node["resource_type"] == "test" and node["test_metadata"]["name"] == "relationships"
+    }
+    assert severities == {"warn"}
+
+
+def test_daily_models_are_partitioned_by_the_day_they_are_tested_by(gold_manifest):
+    """A run replaces, and tests look at, the days asked for and no others."""
+    daily = [m for m in models(gold_manifest) if m["config"].get("partition_by")]
+    assert len(daily) == 8
+    for model in daily:
+        assert model["config"]["materialized"] == "incremental"
+        assert model["config"]["incremental_strategy"] == "replace_where"
+        assert model["config"]["partition_by"] == model["config"]["event_time"]
+        assert "in_range('" in model["raw_code"]
+
+
+def test_models_with_logic_have_unit_tests(gold_manifest):
+    """Case and window expressions are where models go wrong."""
+    tested = {test["depends_on"]["nodes"][0] for test in gold_manifest["unit_tests"].values()}
+    logical = {m["unique_id"] for m in models(gold_manifest) if "case" in m["raw_code"] or " over (" in m["raw_code"]}
+    assert logical <= tested
+
+
+@pytest.mark.parametrize("folder", sorted({f.parent for f in (PROJECT / "dbt_project" / "models").rglob("*.sql")}))
+def test_every_folder_has_one_yml_of_its_own(folder):
+    """Docs and tests are found beside the models."""
+    assert [f.name for f in folder.glob("*.yml") if f.name != "_sources.yml"] == [f"_{folder.name}.yml"]
