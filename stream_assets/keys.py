@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, timedelta
 
 import dagster as dg
 
@@ -18,9 +18,19 @@ def asset_key(layer: str, name: str) -> dg.AssetKey:
 
 
 def daily_partitions(contracts: Iterable[Contract]) -> dg.DailyPartitionsDefinition:
-    """One day is one partition, from the earliest history of any contract to today included (deliveries arrive all day)."""
-    start = min((contract.history_start for contract in contracts), default=date(2025, 1, 1))
+    """One day is one partition, from the earliest history of any contract to today included (deliveries arrive all day).
+
+    The first delivery may hold late records: days they belong to are partitions too.
+    """
+    starts = [c.history_start - timedelta(days=c.max_lateness if c.kind == "event" else 0) for c in contracts]
+    start = min(starts, default=date(2025, 1, 1))
     return dg.DailyPartitionsDefinition(start_date=start.isoformat(), end_offset=1)
+
+
+def known_days(partitions: dg.PartitionsDefinition, days: Iterable[date]) -> set[date]:
+    """The days that are partitions by now: a record dated tomorrow waits in Bronze until its day has come."""
+    first, last = partitions.get_first_partition_key(), partitions.get_last_partition_key()
+    return {day for day in days if first and last and first <= day.isoformat() <= last}
 
 
 def owners(contract: Contract) -> list[str]:

@@ -10,7 +10,7 @@ import dagster as dg
 from stream_assets.bronze.assets import touched_days
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.delta import day_ranges
-from stream_assets.keys import asset_key
+from stream_assets.keys import asset_key, known_days
 from stream_assets.settings import Settings
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -31,7 +31,9 @@ def build_automation(
         by_cadence[contract.cadence].append(contract)
     schedules = [_schedule(settings, cadence, group, partitions) for cadence, group in sorted(by_cadence.items())]
     return dg.Definitions(
-        jobs=[everything], schedules=schedules, sensors=[_late_data_sensor(settings, contracts)] if contracts else []
+        jobs=[everything],
+        schedules=schedules,
+        sensors=[_late_data_sensor(settings, contracts, partitions)] if contracts else [],
     )
 
 
@@ -72,7 +74,9 @@ def _label(cadence: timedelta) -> str:
     return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h" if minutes < 24 * 60 else f"{minutes // 1440}d"
 
 
-def _late_data_sensor(settings: Settings, contracts: list[Contract]) -> dg.SensorDefinition:
+def _late_data_sensor(
+    settings: Settings, contracts: list[Contract], partitions: dg.DailyPartitionsDefinition
+) -> dg.SensorDefinition:
     """When a Bronze load touched event days whose Silver is older than it, refresh exactly those days."""
     bronze = {contract.name: asset_key("bronze", contract.name) for contract in contracts}
     below = dg.AssetSelection.assets(*bronze.values()).downstream() - dg.AssetSelection.assets(*bronze.values())
@@ -89,7 +93,7 @@ def _late_data_sensor(settings: Settings, contracts: list[Contract]) -> dg.Senso
         datasets_by_range: dict[tuple[date, date], list[str]] = defaultdict(list)
         for name, key in bronze.items():
             stale, cursors[name] = _stale_days(context.instance, name, key, cursors.get(name, 0))
-            for days in day_ranges(stale):
+            for days in day_ranges(known_days(partitions, stale)):
                 datasets_by_range[days].append(name)
         requests = [_request(context, days, names, cursors) for days, names in sorted(datasets_by_range.items())]
         return dg.SensorResult(run_requests=requests, cursor=json.dumps(cursors))

@@ -15,7 +15,10 @@ from uuid import uuid4
 import dagster as dg
 
 from stream_assets.bronze.assets import touched_days
+from stream_assets.contracts.load import load_contracts
 from stream_assets.engine.delta import day_ranges
+from stream_assets.errors import StreamError
+from stream_assets.keys import daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.settings import Settings
@@ -63,10 +66,13 @@ def run_range(
     wanted = {key for key in wanted if key in graph.materializable_asset_keys}
     bronze = {key for key in wanted if key.path[0] == "bronze"}
     days = {date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)}
+    partitions = daily_partitions(load_contracts(settings.contracts).values())
+    if strange := days - known_days(partitions, days):
+        raise StreamError(f"{min(strange)} is outside of history: the contracts' historyStart to today.")
     with dg.DagsterInstance.get() as instance:
         runner = _Runner(settings, defs, instance, result, report)
         if bronze:
-            days |= runner.execute(bronze, first, last)
+            days = known_days(partitions, days | runner.execute(bronze, first, last))
         if rest := wanted - bronze:
             for start, end in day_ranges(days):
                 runner.execute(rest, start, end)

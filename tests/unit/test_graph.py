@@ -78,12 +78,12 @@ def test_broken_contract_is_shown_and_the_others_load(settings: Settings, tmp_pa
 
 
 def test_code_location_loads_quickly_and_opens_nothing(settings: Settings, defs: dg.Definitions) -> None:
-    """Under 5 s with the dbt manifest in place, and no connection is made, no engine started."""
+    """Under 5 s of work with the dbt manifest in place (CPU time, so that a busy machine says the same); nothing is opened."""
     program = (
-        "import socket, time; began = time.monotonic()\n"
+        "import socket, time\n"
         "def refuse(*_): raise AssertionError('a socket was opened at import')\n"
         "socket.socket.connect = refuse\n"
-        "from stream_assets.definitions import defs; defs.resolve_asset_graph(); print(time.monotonic() - began)"
+        "from stream_assets.definitions import defs; defs.resolve_asset_graph(); print(time.process_time())"
     )
     seconds = []
     for _ in range(2):
