@@ -2,15 +2,20 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from stream_assets.contracts.model import Contract
+from stream_assets.engine.server import connect
 from stream_assets.engine.session import register
 from stream_assets.gold.assets import build_gold
+from stream_assets.gold.project import DbtError, GoldProject, dbt_environment, prepare_project
+from stream_assets.gold.run import run_dbt
 from stream_assets.keys import asset_key, daily_partitions
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
@@ -35,7 +40,31 @@ class GoldLake:
 
     settings: Settings
     spark: SparkSession
+    contracts: list[Contract]
+    project: GoldProject
     defs: dg.Definitions
+
+    @classmethod
+    def open(cls, settings: Settings, spark: SparkSession, contracts: list[Contract]) -> "GoldLake":
+        """The lake as a process sees it that starts now."""
+        project = prepare_project(settings, contracts)
+        assert project
+        gold = build_gold(settings, contracts, daily_partitions(contracts))
+        engine = dg.Definitions(
+            resources={"engine": EngineResource.from_settings(settings)}, executor=dg.in_process_executor
+        )
+        return cls(settings, spark, contracts, project, dg.Definitions.merge(gold, engine))
+
+    def dbt(self, *args: str) -> dict[str, str]:
+        """One dbt command without Dagster. Returns the status of every node, failed ones included."""
+        output = self.settings.home / "dbt" / "runs" / "by-hand"
+        events = run_dbt(self.project, connect(self.settings), args, env=dbt_environment(self.settings), output=output)
+        statuses: dict[str, str] = {}
+        with suppress(DbtError):
+            for event in events:
+                node = event["data"]["node_info"]
+                statuses[node["node_name"]] = node["node_status"]
+        return statuses
 
     def build(self, first: str, last: str | None = None, *, models: list[str] | None = None, **config: bool) -> GoldRun:
         """One run over a range of days, of all models or some."""
@@ -70,19 +99,22 @@ def gold_lake_of(
     """Make a lake with the sample's Silver and nothing else."""
 
     def make(dbt_project: Path | None = None) -> GoldLake:
-        forget_tables(spark)
+        forget(spark)
         settings = lake_at(engine_settings, tmp_path_factory.mktemp("gold"))
         if dbt_project:
-            settings = Settings(**{**vars(settings), "dbt_project": dbt_project})
+            settings = replace(settings, dbt_project=dbt_project)
         shutil.copytree(f"{refined_sample.lake.lake}/silver", f"{settings.lake}/silver")
         contracts = list(refined_sample.contracts.values())
         for contract in contracts:
             register(spark, settings, "silver", contract.name)
-        gold = build_gold(settings, contracts, daily_partitions(contracts))
-        engine = dg.Definitions(
-            resources={"engine": EngineResource.from_settings(settings)}, executor=dg.in_process_executor
-        )
-        return GoldLake(settings, spark, dg.Definitions.merge(gold, engine))
+        return GoldLake.open(settings, spark, contracts)
 
     yield make
+    forget(spark)
+
+
+def forget(spark: SparkSession) -> None:
+    """Empty the catalogue, views first: they are not dropped as tables."""
+    for view in spark.sql("show views in gold").collect():
+        spark.sql(f"drop view gold.`{view.viewName}`")
     forget_tables(spark)

@@ -6,9 +6,6 @@ from datetime import date, timedelta
 import duckdb
 import pytest
 
-from stream_assets.engine.session import register
-from stream_assets.gold.project import dbt_environment, prepare_project
-from stream_assets.gold.run import run_dbt
 from tests.integration.conftest import DAYS, END
 from tests.integration.gold.conftest import GoldLake, GoldRun
 from tests.lakes import contents, rows, table, version
@@ -139,8 +136,7 @@ def test_customer_totals_are_counted_once(gold, week, silver):
 
 def test_every_column_of_a_table_is_documented(gold, week):
     """New columns are added to a table when the model documents them, so the two must not part."""
-    project = prepare_project(gold.settings, [])
-    nodes = json.loads(project.manifest.read_text())["nodes"].values() if project else ()
+    nodes = json.loads(gold.project.manifest.read_text())["nodes"].values()
     documented = {node["name"]: list(node["columns"]) for node in nodes if node["resource_type"] == "model"}
     for name in (*DAILY, *WHOLE):
         assert [field.name for field in table(gold.settings, "gold", name).schema().fields] == documented[name]
@@ -182,6 +178,13 @@ def files_of(gold: GoldLake, name: str) -> set[str]:
     return set(table(gold.settings, "gold", name).file_uris())
 
 
+def test_the_unit_tests_of_the_models_pass(gold, week):
+    """Here and not with every day: they prove the code."""
+    statuses = gold.dbt("test", "--select", "resource_type:unit_test")
+    assert len(statuses) == 11
+    assert set(statuses.values()) == {"pass"}
+
+
 def test_models_find_their_views_again_after_a_restart(gold, week):
     """Views live in the server's catalogue. A run of some models makes the views they read, and reports only the models."""
     for view in gold.spark.sql("show views in gold").collect():
@@ -207,29 +210,9 @@ def test_dbt_leaves_the_session_of_the_process_alone(gold, week):
     assert not gold.spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None)
 
 
-def test_the_unit_tests_of_the_models_pass(gold, week):
-    """Here and not with every day: they prove the code."""
-    from stream_assets.contracts.load import load_contracts
-    from stream_assets.engine.server import connect
-
-    project = prepare_project(gold.settings, load_contracts(gold.settings.contracts).values())
-    gold.build(A_DAY, models=["fct_orders", "fct_payments", "fct_web_sessions", "dim_customers", "dim_campaigns"])
-    events = run_dbt(
-        project,
-        connect(gold.settings),
-        ["test", "--select", "resource_type:unit_test"],
-        env=dbt_environment(gold.settings),
-        output=gold.settings.home / "dbt" / "runs" / "unit-tests",
-    )
-    statuses = {event["data"]["node_info"]["node_name"]: event["data"]["status"] for event in events}
-    assert set(statuses.values()) == {"pass"}
-    assert len(statuses) == 11
-
-
 def test_a_rebuild_of_everything_gives_the_same_rows(gold, week):
     """`full_refresh` makes the table anew, whatever days were asked for."""
     before = contents(gold.settings, "gold", "rpt_daily_revenue")
     run = gold.build(A_DAY, models=["rpt_daily_revenue"], full_refresh=True)
     assert run.success, run.error
     assert contents(gold.settings, "gold", "rpt_daily_revenue") == before
-    register(gold.spark, gold.settings, "gold", "rpt_daily_revenue")

@@ -1,0 +1,96 @@
+"""Bad rows in Silver, and models that change: what stops, and what goes on."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import DAYS, END
+from tests.integration.gold.conftest import GoldLake
+from tests.lakes import rows, version
+
+FIRST, LAST = (END - timedelta(days=DAYS - 1)).isoformat(), END.isoformat()
+A_DAY = END - timedelta(days=2)
+
+DAILY = "{{ config(materialized='incremental', incremental_strategy='replace_where', partition_by='day') }}\n"
+SOURCE = "from {{ source('silver', 'orders') }} where {{ in_range('_event_date') }} group by _event_date"
+
+
+@pytest.fixture
+def other_team(tmp_path: Path) -> Path:
+    """A project of one daily model, with nothing that Stream would need of it."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: other\nversion: 1.0.0\n")
+    write_model(tmp_path, "count(*) as orders, sum(total_cents) as cents, _event_date as day")
+    return tmp_path
+
+
+def write_model(project: Path, columns: str, *documented: str) -> None:
+    (project / "models" / "per_day.sql").write_text(f"{DAILY} select {columns} {SOURCE}")
+    listed = "".join(f"      - name: {name}\n" for name in documented)
+    text = "models:\n  - name: per_day\n" + (f"    columns:\n{listed}" if listed else "")
+    (project / "models" / "per_day.yml").write_text(text)
+
+
+def spoil_an_order(gold: GoldLake) -> None:
+    """Add one order with a status nobody knows and a total nobody pays."""
+    values = {"order_id": "'ord_bad'", "status": "'weird'", "total_cents": "20000000L", "discount_cents": "0L"}
+    columns = ", ".join(values.get(c, f"`{c}`") for c in gold.spark.table("silver.orders").columns)
+    some = f"select * from silver.orders where _event_date = date'{A_DAY}' and event_type != 'deleted' limit 1"
+    gold.spark.sql(f"insert into silver.orders select {columns} from ({some})")
+
+
+def test_a_failed_test_stops_what_is_downstream(gold_lake_of):
+    """The table is written and its check says why the report was not. Counted together or each on its own, tests agree."""
+    gold = gold_lake_of()
+    spoil_an_order(gold)
+    built = ["dim_stores", "dim_campaigns", "int_orders_enriched", "fct_orders", "rpt_daily_revenue"]
+    run = gold.build(A_DAY.isoformat(), models=built)
+    assert not run.success
+    assert "accepted_values_fct_orders_status" in run.error
+    assert run.materialized == set(built) - {"rpt_daily_revenue"}
+    failed = {name for name, check in run.checks.items() if not check.passed and check.severity.value == "ERROR"}
+    assert len(failed) == 3  # status, total, net amount
+    day = f'{{"start_date": "{A_DAY}", "end_date": "{A_DAY}"}}'
+    alone = gold.dbt(
+        "test", "--select", "fct_orders", "int_orders_enriched", "--vars", day, "--exclude", "resource_type:unit_test"
+    )
+    assert {name for name, status in alone.items() if status == "fail"} == failed
+    together = {name: check.passed for name, check in run.checks.items()}
+    assert {name: status == "pass" for name, status in alone.items() if name in together} == {
+        name: passed for name, passed in together.items() if name in alone
+    }
+
+
+def test_another_teams_models_are_daily_delta_tables_of_the_lake(gold_lake_of, other_team):
+    """With the same command and nothing of ours in the project."""
+    gold = gold_lake_of(other_team)
+    assert gold.build(FIRST, LAST).materialized == {"per_day"}
+    before = rows(gold.settings, "gold", "per_day")
+    assert len(before) == DAYS
+    assert gold.build(A_DAY.isoformat()).success
+    assert version(gold.settings, "gold", "per_day") == 2  # made, filled, one day replaced
+    assert sorted(map(repr, rows(gold.settings, "gold", "per_day"))) == sorted(map(repr, before))
+
+
+def test_a_model_may_gain_and_move_columns(gold_lake_of, other_team):
+    """A new column is added once it is documented; a moved one is not written into its neighbour."""
+    gold = gold_lake_of(other_team)
+    gold.build(FIRST, LAST)
+    before = {row["day"]: row for row in rows(gold.settings, "gold", "per_day")}
+    moved = "sum(total_cents) as cents, _event_date as day, count(*) as orders, max(total_cents) as largest"
+    write_model(other_team, moved, "largest")
+    run = GoldLake.open(gold.settings, gold.spark, gold.contracts).build(A_DAY.isoformat())
+    assert run.success, run.error
+    after = {row["day"]: row for row in rows(gold.settings, "gold", "per_day")}
+    assert {day: (row["orders"], row["cents"]) for day, row in after.items()} == {
+        day: (row["orders"], row["cents"]) for day, row in before.items()
+    }
+    assert {day for day, row in after.items() if row["largest"] is not None} == {A_DAY}
+
+
+def test_a_range_must_be_days(gold_lake_of, other_team):
+    """A mistyped day is refused before anything is written."""
+    gold = gold_lake_of(other_team)
+    assert gold.dbt("run", "--vars", '{"start_date": "2025-3-1", "end_date": "2025-03-02"}') == {"per_day": "error"}
+    assert gold.dbt("run", "--vars", '{"start_date": "2025-03-01"}') == {"per_day": "error"}
