@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
+import unicodedata
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +35,8 @@ UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crc")
 STARTED, FINISHED = "_STARTED", "_SUCCESS"
 _COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 _LINE_NUMBER_BITS = 33
+_AS_IT_IS = {"recursiveFileLookup": True}
+"""Spark would make a column of a folder called `hour=01`, and fail when another file lies beside it."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,10 @@ def _inspect(settings: Settings, contract: Contract, day: date) -> Delivery:
     filesystem, root = filesystem_of(settings.landing)
     folder = f"{root}/{contract.landing_path}/{day}"
     found = filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
-    names = {info.base_name for info in found}
+    try:
+        names = {info.base_name for info in found}
+    except UnicodeDecodeError as error:
+        raise DeliveryError(f"{folder} holds a file whose name is not UTF-8. Rename it.") from error
     infos = [
         i
         for i in found
@@ -133,17 +140,35 @@ def _look(
     }
     try:
         _refuse_escape(filesystem, root, info.path)
+        if ":" in str(seen["source"]):
+            return LandedFile(**seen, problem="has a colon in its name, which Spark cannot read. Rename it")
         stem, compression = _split_name(info.base_name)
         if not stem.endswith(f".{expected}"):
             return LandedFile(**seen, problem=f"is not a .{expected} file, which the contract promises")
         if expected == "parquet":
             with filesystem.open_input_file(info.path) as stream:
-                meta = pq.ParquetFile(stream)
-                return LandedFile(**seen, rows=meta.metadata.num_rows, schema=str(meta.schema_arrow.remove_metadata()))
+                return _look_at_table(pq.ParquetFile(stream), seen)
         with filesystem.open_input_stream(info.path, compression=compression) as stream:
             return _look_at_lines(stream, seen, has_header=expected == "csv")
     except (OSError, pa.ArrowException, csv.Error, DeliveryError) as error:
         return LandedFile(**seen, problem=f"cannot be read: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+
+
+def _look_at_table(table: pq.ParquetFile, seen: dict) -> LandedFile:
+    """Read every page once, and refuse the types that Spark would fail on, with all the files beside this one."""
+    leaves = [table.schema.column(n) for n in range(len(table.schema))]
+    for leaf in leaves:
+        kind = leaf.logical_type
+        exact = leaf.precision > 38 if kind.type == "DECIMAL" else "nanoseconds" in str(kind)
+        if exact or kind.type in ("TIME", "FLOAT16"):
+            return LandedFile(
+                **seen, problem=f"column {leaf.path!r} is {kind}, which Spark cannot read. Write another type"
+            )
+    names = [name.lower() for name in table.schema_arrow.names]
+    if len(set(names)) < len(names):
+        return LandedFile(**seen, problem="two of its columns differ only in upper and lower case")
+    rows = sum(batch.num_rows for batch in table.iter_batches())
+    return LandedFile(**seen, rows=rows, schema=str(table.schema_arrow.remove_metadata()))
 
 
 def _look_at_lines(stream: pa.NativeFile, seen: dict, *, has_header: bool) -> LandedFile:
@@ -216,7 +241,7 @@ _RECEIVED = "_raw string, _raw_bytes binary, _header string, _source string, _po
 
 
 def _read_lines(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
-    text = spark.read.text([f.path for f in files], lineSep="\n").select(
+    text = spark.read.text([_literally(f.path) for f in files], lineSep="\n", **_AS_IT_IS).select(
         F.col("value"),
         F.col("_metadata.file_path").alias("path"),
         (F.monotonically_increasing_id().bitwiseAND((1 << _LINE_NUMBER_BITS) - 1) + 1).alias("_position"),
@@ -232,13 +257,12 @@ def _read_lines(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
 
 def _read_parquet(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
     """Typed rows as JSON text, every scalar as its exact text: a JSON number would pass through a double."""
-    table = spark.read.parquet(*[f.path for f in files])
+    table = spark.read.parquet(*[_literally(f.path) for f in files], **_AS_IT_IS)
     nested = ("struct", "array", "map")
+    columns = [(F.col("`" + f.name.replace("`", "``") + "`"), f) for f in table.schema.fields]
     fields = [
-        F.col(f"`{f.name}`")
-        if f.dataType.simpleString().startswith(nested)
-        else F.col(f"`{f.name}`").cast("string").alias(f.name)
-        for f in table.schema.fields
+        column if f.dataType.simpleString().startswith(nested) else column.cast("string").alias(f.name)
+        for column, f in columns
     ]
     rows = table.select(
         F.to_json(F.struct(*fields), {"ignoreNullFields": "false"}).alias("_raw"),
@@ -260,7 +284,18 @@ def _file_facts(spark: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
     )
 
 
+def _literally(path: str) -> str:
+    """The path as Spark is to read it: Spark would take brackets, braces and stars for a pattern."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
+
+
 def _spark_path(path: str) -> str:
+    """The path as Spark reports it. Java leaves letters of other scripts alone and encodes only their spaces."""
     scheme, _, rest = path.partition("://")
-    encoded = urllib.parse.quote(rest, safe="/!$&'()*+,;=:@-._~")
+    encoded = "".join(
+        c
+        if ord(c) > 127 and unicodedata.category(c) not in ("Zs", "Zl", "Zp", "Cc")
+        else urllib.parse.quote(c, safe="/!$&'()*+,;=:@-._~")
+        for c in rest
+    )
     return f"file:{encoded}" if scheme == "file" else f"{scheme}://{encoded}"

@@ -67,12 +67,17 @@ def _parse_csv(rows: DataFrame, headers: Sequence[str]) -> DataFrame:
 
 
 def _csv_line(names: Sequence[str]) -> Column:
-    """A line as fields. Spark puts a line with too few or too many values aside in `_odd`."""
+    """A line as fields. Spark puts a line with too few or too many values aside in `_odd`.
+
+    An odd number of quotes is half a record, whose text has a line break: Spark would take either half for a whole one.
+    """
     schema = ", ".join(f"c{i} string" for i in range(len(names))) + ", _odd string"
     line = F.from_csv(F.regexp_replace("_raw", "\r$", ""), schema, {"columnNameOfCorruptRecord": "_odd", "escape": '"'})
     values = F.array(*[line[f"c{i}"] for i in range(len(names))])
     fields = F.map_from_arrays(F.array(*map(F.lit, names)), values)
-    return F.struct(fields.alias("_fields"), line["_odd"].isNull().alias("_whole"))
+    quotes = F.length("_raw") - F.length(F.replace(F.col("_raw"), F.lit('"')))
+    whole = line["_odd"].isNull() & (quotes % 2 == 0)
+    return F.struct(fields.alias("_fields"), whole.alias("_whole"))
 
 
 def _once(rows: DataFrame, record: Column) -> DataFrame:
