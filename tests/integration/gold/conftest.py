@@ -63,7 +63,8 @@ class GoldLake:
         with suppress(DbtError):
             for event in events:
                 node = event["data"]["node_info"]
-                statuses[node["node_name"]] = node["node_status"]
+                told = node["node_status"]  # unit tests say theirs elsewhere
+                statuses[node["node_name"]] = event["data"]["status"] if told == "None" else told
         return statuses
 
     def build(self, first: str, last: str | None = None, *, models: list[str] | None = None, **config: bool) -> GoldRun:

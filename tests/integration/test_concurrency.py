@@ -1,0 +1,131 @@
+"""Two at once: whoever comes first or last, the tables end as if the work had been done in order.
+
+Some tests let threads race. Others force the one bad moment: while a refinement is about to publish, another session
+lands and refines something newer.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stream_assets.engine.server import connect
+from stream_assets.settings import Settings
+from stream_assets.silver import refine as refining
+from tests.documents import contract, document
+from tests.lakes import as_lines, contents, deliver, forget_tables, lake_at, land_days, ledger, refine_days, rows
+
+FIRST, SECOND = date(2025, 3, 2), date(2025, 3, 3)
+
+
+@pytest.fixture
+def another(spark: SparkSession, lake: Settings) -> Iterator[SparkSession]:
+    """A second session on the same server."""
+    session = SparkSession.builder.remote(connect(lake).url).create()
+    yield session
+    session.stop()
+
+
+def reading(key: str, day: date, pieces: int = 0, hour: int = 10) -> dict[str, Any]:
+    return {"reading_id": key, "taken_at": f"{day}T{hour:02}:00:00Z", "pieces": pieces}
+
+
+def in_order(spark: SparkSession, lake: Settings, law: Any, folder: Path, *days: date) -> dict[str, list[str]]:
+    """What the tables hold when the same deliveries are landed and refined one after the other."""
+    alone = lake_at(lake, folder / "in_order")
+    Path(alone.landing).parent.mkdir()
+    Path(alone.landing).symlink_to(lake.landing)
+    forget_tables(spark)
+    for day in days:
+        land_days(spark, alone, law, day)
+    refine_days(spark, alone, law, *days)
+    return {layer: contents(alone, layer, "readings") for layer in ("bronze", "silver", "quarantine")}
+
+
+def test_two_sessions_do_the_same_first_day(lake: Settings, spark, another, tmp_path: Path) -> None:
+    """Not even the tables exist: both create, land and refine at once, and neither fails nor doubles anything."""
+    law = contract(tmp_path)
+    deliver(lake, f"readings/{FIRST}/part.jsonl", as_lines([reading(f"r{n}", FIRST) for n in range(20)] + [{"bad": 1}]))
+
+    def both(session: SparkSession) -> None:
+        land_days(session, lake, law, FIRST)
+        refine_days(session, lake, law, FIRST)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(both, (spark, another)))
+    assert len(rows(lake, "bronze", "readings")) == 21
+    assert len(rows(lake, "silver", "readings")) == 20
+    assert len(rows(lake, "quarantine", "readings")) == 1
+
+
+def test_a_backfill_and_a_live_load_at_once(lake: Settings, spark, another, tmp_path: Path) -> None:
+    """An older day is refined while the next one, with late records for it, lands and is refined: nothing is lost."""
+    law = contract(tmp_path, document(maxLateness=2))
+    deliver(lake, f"readings/{FIRST}/part.jsonl", as_lines([reading(f"a{n}", FIRST) for n in range(20)]))
+    late = [reading(f"late{n}", FIRST) for n in range(5)]
+    deliver(lake, f"readings/{SECOND}/part.jsonl", as_lines(late + [reading(f"b{n}", SECOND) for n in range(20)]))
+    land_days(spark, lake, law, FIRST)
+
+    def live() -> None:
+        landing = land_days(another, lake, law, SECOND)
+        refine_days(another, lake, law, *landing.touched)
+
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(refine_days, spark, lake, law, FIRST), pool.submit(live)]
+        for job in jobs:
+            job.result()
+    assert sorted(row["reading_id"] for row in rows(lake, "silver", "readings")) == sorted(
+        [f"a{n}" for n in range(20)] + [f"late{n}" for n in range(5)] + [f"b{n}" for n in range(20)]
+    )
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
+    """Let something else happen once, right before the next refinement publishes."""
+    publish, waiting = refining._publish, [meanwhile]
+
+    def publish_late(*args: Any, **more: Any) -> None:
+        if waiting:
+            waiting.pop()()
+        publish(*args, **more)
+
+    monkeypatch.setattr(refining, "_publish", publish_late)
+
+
+CHANGES = {
+    FIRST: [reading("k", FIRST, 1), reading("only_first", FIRST, 1)],
+    SECOND: [reading("k", SECOND, 2), reading("only_second", SECOND, 2), reading("late", FIRST, 3)],
+}
+LISTS = {
+    FIRST: [reading("k", FIRST, 1), reading("gone", FIRST, 1)],
+    SECOND: [reading("k", SECOND, 2), reading("come", SECOND, 2)],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "deliveries"),
+    [("event", CHANGES), ("entity", CHANGES), ("reference", LISTS)],
+    ids=["event", "entity", "reference"],
+)
+def test_a_slow_refinement_does_not_undo_a_newer_one(
+    kind: str, deliveries: dict, lake: Settings, spark, another, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the older day is being refined, the newer is landed, refined and published: the older one must not put it back."""
+    law = contract(tmp_path, document(datasetKind=kind, maxLateness=2))
+    for day, records in deliveries.items():
+        deliver(lake, f"readings/{day}/part.jsonl", as_lines(records))
+    land_days(spark, lake, law, FIRST)
+
+    def newer() -> None:
+        landing = land_days(another, lake, law, SECOND)
+        refine_days(another, lake, law, *landing.touched)
+
+    interrupt(monkeypatch, newer)
+    refine_days(spark, lake, law, FIRST)
+    told = ledger(lake, "silver", "readings")
+    assert set(told) >= {FIRST.isoformat(), SECOND.isoformat()}
+    found = {layer: contents(lake, layer, "readings") for layer in ("bronze", "silver", "quarantine")}
+    assert found == in_order(spark, lake, law, tmp_path, FIRST, FIRST + timedelta(days=1))
