@@ -16,6 +16,7 @@ SILVER_CHECKS = {
     "completeness__table__reconciled": "Rows in = accepted + quarantined + duplicates, on every day.",
     "completeness__table__rejected_share": "Few records lack a required field.",
     "validity__table__rejected_share": "Few records break a validity rule.",
+    "validity__table__warnings": "No record breaks a rule of severity warning.",
     "validity__schema__drift": "Records carry the columns the contract promises.",
     "uniqueness__table__duplicate_share": "The source does not mostly repeat itself.",
     "distribution__table__volume": "The volume of each day is close to the trailing median.",

@@ -79,6 +79,16 @@ def _of_family(entry: Mapping[str, Any], family: str) -> dict[str, int]:
     return {rule: n for rule, n in entry["violations"].items() if rule.startswith("completeness__") == is_missing}
 
 
+def judge_warnings(entries: Entries) -> Outcome:
+    """No record broke a rule of severity warning. Such records are accepted; somebody should know."""
+    rules: dict[str, int] = {}
+    for e in entries.values():
+        for rule, count in e.get("warnings", {}).items():
+            rules[rule] = rules.get(rule, 0) + count
+    summary = f"{sum(rules.values()):,} times a rule of severity warning was broken" if rules else "no warnings"
+    return Outcome("validity__table__warnings", not rules, summary, {"rows_per_rule": rules})
+
+
 def judge_duplicates(entries: Entries) -> Outcome:
     """A source that repeats itself more than it speaks is broken."""
     shares = {day: e["duplicates"] / e["rows_in"] for day, e in entries.items() if e["rows_in"]}

@@ -123,6 +123,7 @@ def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], done: 
         judge.judge_reconciliation(entries, _landed(spark, contract, days)),
         judge.judge_rules(entries, "completeness"),
         judge.judge_rules(entries, "validity"),
+        judge.judge_warnings(entries),
         judge.judge_drift(entries),
         judge.judge_duplicates(entries),
         judge.judge_volume(entries, done.history),

@@ -40,13 +40,17 @@ def _judge(fields: DataFrame, contract: Contract) -> DataFrame:
     values = [typed(column, text[column.name]).alias(column.name) for column in contract.record]
     kept = [name for name in fields.columns if name not in text]
     rows = fields.select(*kept, *values, _has_long_number(contract).alias("_has_long_number"))
-    rules = [rule for rule in build_rules(contract) if rule.severity == "error"]
-    # A double is what JSON fractions pass through anyway, so it loses nothing there.
-    broken = violations(rules, text, {c.name: c.source for c in contract.record if c.type != "double"})
+    sources = {c.name: c.source for c in contract.record}
+    errors, warnings = (
+        [r for r in build_rules(contract) if r.severity == severity] for severity in ("error", "warning")
+    )
+    broken = violations(errors, text, sources)
+    noted = violations(warnings, text, sources)
     unknown = F.array_except(F.map_keys("_fields"), F.array(*[F.lit(c.source) for c in contract.columns]))
     return rows.select(
         "*",
         F.when(F.col("_problem").isNotNull(), F.array("_problem")).otherwise(broken).alias("_violations"),
+        F.when(F.col("_problem").isNull(), noted).alias("_warnings"),
         F.when(
             F.col("_problem").isNull() & (F.size("_fields") > 0),
             F.when(F.size(unknown) > 0, _listed(unknown)),
@@ -79,6 +83,7 @@ def _protect(rows: DataFrame, contract: Contract, salt: str) -> DataFrame:
         *[F.when(rejected, F.col(name)).alias(name) for name in ("_raw", "_raw_bytes")],
         *[name for name in ("_key",) if name in rows.columns],
         "_violations",
+        "_warnings",
         "_new_columns",
     )
 
@@ -149,16 +154,10 @@ def count_days(conformed: DataFrame, contract: Contract) -> dict[str, Mapping]:
     return {row["_event_date"].isoformat(): row.asDict() for row in rows.collect()}
 
 
-def count_violations(conformed: DataFrame) -> dict[str, dict[str, int]]:
-    """Per event day: how many rows broke each rule."""
-    rows = (
-        rejected(conformed)
-        .select("_event_date", F.explode("_violations").alias("rule"))
-        .groupBy("_event_date", "rule")
-        .count()
-        .collect()
-    )
+def count_rules(conformed: DataFrame, column: str) -> dict[str, dict[str, int]]:
+    """Per event day: how many rows broke each of the rules listed in `_violations` or `_warnings`."""
+    broken = conformed.where(F.col(column).isNotNull()).select("_event_date", F.explode(column).alias("rule"))
     counts: dict[str, dict[str, int]] = {}
-    for row in rows:
+    for row in broken.groupBy("_event_date", "rule").count().collect():
         counts.setdefault(row["_event_date"].isoformat(), {})[row["rule"]] = row["count"]
     return counts

@@ -20,8 +20,9 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit, read_ledger
 from stream_assets.errors import LakeError
+from stream_assets.quality.rules import build_rules
 from stream_assets.settings import Settings
-from stream_assets.silver.conform import accepted, conform, count_days, count_violations, rejected
+from stream_assets.silver.conform import accepted, conform, count_days, count_rules, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
 
 REFINE_VERSION = 1
@@ -135,20 +136,22 @@ def _headers(bronze: DataFrame) -> list[str]:
 
 def _entries(conformed: DataFrame, task: Task) -> Entries:
     """The ledger entry of each day, counted before anything is written."""
-    counted, broken = count_days(conformed, task.contract), count_violations(conformed)
+    counted, broken = count_days(conformed, task.contract), count_rules(conformed, "_violations")
+    has_warnings = any(rule.severity == "warning" for rule in build_rules(task.contract))
+    noted = count_rules(conformed, "_warnings") if has_warnings else {}
     return {
-        d: _entry(counted.get(d, {}), broken.get(d, {}), task.inputs[d]) for d in (day.isoformat() for day in task.days)
+        d: _entry(counted.get(d, {}), task.inputs[d]) | {"violations": broken.get(d, {}), "warnings": noted.get(d, {})}
+        for d in (day.isoformat() for day in task.days)
     }
 
 
-def _entry(counts: Mapping[str, Any], broken: dict[str, int], inputs: str) -> dict[str, Any]:
+def _entry(counts: Mapping[str, Any], inputs: str) -> dict[str, Any]:
     rows = counts.get("on_time", 0)
     absent = [
         name.removeprefix("null:") for name, n in counts.items() if name.startswith("null:") and rows and n == rows
     ]
     return {
         **{name: counts.get(name, 0) for name in ("rows_in", "accepted", "quarantined", "duplicates")},
-        "violations": broken,
         "new_columns": (counts.get("new_columns") or "").split(",") if counts.get("new_columns") else [],
         "missing_columns": absent,
         "inputs": inputs,

@@ -4,20 +4,21 @@ Some tests let threads race. Others force the one bad moment: while a refinement
 lands and refines something newer.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from stream_assets.engine import delta
 from stream_assets.engine.server import connect
 from stream_assets.settings import Settings
-from stream_assets.silver import refine as refining
 from tests.documents import contract, document
-from tests.lakes import as_lines, contents, deliver, forget_tables, lake_at, land_days, ledger, refine_days, rows
+from tests.lakes import as_lines, deliver, land_days, ledger, refine_days, rows
 
 FIRST, SECOND = date(2025, 3, 2), date(2025, 3, 3)
 
@@ -32,18 +33,6 @@ def another(spark: SparkSession, lake: Settings) -> Iterator[SparkSession]:
 
 def reading(key: str, day: date, pieces: int = 0, hour: int = 10) -> dict[str, Any]:
     return {"reading_id": key, "taken_at": f"{day}T{hour:02}:00:00Z", "pieces": pieces}
-
-
-def in_order(spark: SparkSession, lake: Settings, law: Any, folder: Path, *days: date) -> dict[str, list[str]]:
-    """What the tables hold when the same deliveries are landed and refined one after the other."""
-    alone = lake_at(lake, folder / "in_order")
-    Path(alone.landing).parent.mkdir()
-    Path(alone.landing).symlink_to(lake.landing)
-    forget_tables(spark)
-    for day in days:
-        land_days(spark, alone, law, day)
-    refine_days(spark, alone, law, *days)
-    return {layer: contents(alone, layer, "readings") for layer in ("bronze", "silver", "quarantine")}
 
 
 def test_two_sessions_do_the_same_first_day(lake: Settings, spark, another, tmp_path: Path) -> None:
@@ -84,15 +73,15 @@ def test_a_backfill_and_a_live_load_at_once(lake: Settings, spark, another, tmp_
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
-    """Let something else happen once, right before the next refinement publishes."""
-    publish, waiting = refining._publish, [meanwhile]
+    """Let something else happen once, right before the next commit to Silver."""
+    write, waiting = delta._write, [meanwhile]
 
-    def publish_late(*args: Any, **more: Any) -> None:
-        if waiting:
+    def write_late(table: delta.Table, *args: Any) -> None:
+        if table.layer == "silver" and waiting:
             waiting.pop()()
-        publish(*args, **more)
+        write(table, *args)
 
-    monkeypatch.setattr(refining, "_publish", publish_late)
+    monkeypatch.setattr(delta, "_write", write_late)
 
 
 CHANGES = {
@@ -103,17 +92,39 @@ LISTS = {
     FIRST: [reading("k", FIRST, 1), reading("gone", FIRST, 1)],
     SECOND: [reading("k", SECOND, 2), reading("come", SECOND, 2)],
 }
+EVENTS = {("k", 1): FIRST, ("only_first", 1): FIRST, ("late", 3): FIRST, ("k", 2): SECOND, ("only_second", 2): SECOND}
+VERSIONS = {
+    ("k", 1): FIRST,
+    ("only_first", 1): FIRST,
+    ("late", 3): SECOND,
+    ("k", 2): SECOND,
+    ("only_second", 2): SECOND,
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "deliveries"),
-    [("event", CHANGES), ("entity", CHANGES), ("reference", LISTS)],
+    ("kind", "deliveries", "expected"),
+    [
+        ("event", CHANGES, EVENTS),
+        ("entity", CHANGES, VERSIONS),
+        ("reference", LISTS, {("k", 2): SECOND, ("come", 2): SECOND}),
+    ],
     ids=["event", "entity", "reference"],
 )
 def test_a_slow_refinement_does_not_undo_a_newer_one(
-    kind: str, deliveries: dict, lake: Settings, spark, another, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    deliveries: dict,
+    expected: dict,
+    lake: Settings,
+    spark,
+    another,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """While the older day is being refined, the newer is landed, refined and published: the older one must not put it back."""
+    """While the older day is being refined, the newer is landed, refined and published: the older one must not put it back.
+
+    Nor may the ledger keep what was counted before: each day's entry is true of the table at the end.
+    """
     law = contract(tmp_path, document(datasetKind=kind, maxLateness=2))
     for day, records in deliveries.items():
         deliver(lake, f"readings/{day}/part.jsonl", as_lines(records))
@@ -125,7 +136,27 @@ def test_a_slow_refinement_does_not_undo_a_newer_one(
 
     interrupt(monkeypatch, newer)
     refine_days(spark, lake, law, FIRST)
-    told = ledger(lake, "silver", "readings")
-    assert set(told) >= {FIRST.isoformat(), SECOND.isoformat()}
-    found = {layer: contents(lake, layer, "readings") for layer in ("bronze", "silver", "quarantine")}
-    assert found == in_order(spark, lake, law, tmp_path, FIRST, FIRST + timedelta(days=1))
+    found = rows(lake, "silver", "readings")
+    assert {(row["reading_id"], row["pieces"]): row["_event_date"] for row in found} == expected
+    assert len(found) == len(expected)
+    told = {day: entry["rows_in"] for day, entry in ledger(lake, "silver", "readings").items()}
+    landed = Counter(row["_event_date"].isoformat() for row in rows(lake, "bronze", "readings"))
+    assert told == landed
+    if kind == "entity":
+        current = {row["reading_id"]: (row["pieces"], row["valid_to"]) for row in found if row["is_current"]}
+        assert current["k"] == (2, None)
+
+
+def test_two_days_of_an_entity_at_once(lake: Settings, spark, another, tmp_path: Path) -> None:
+    """Both rewrite the whole table, so one of them meets a conflict, and tries again with what the other wrote."""
+    law = contract(tmp_path, document(datasetKind="entity", maxLateness=2))
+    for day, records in CHANGES.items():
+        deliver(lake, f"readings/{day}/part.jsonl", as_lines(records))
+    land_days(spark, lake, law, FIRST, SECOND)
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(refine_days, spark, lake, law, FIRST), pool.submit(refine_days, another, lake, law, SECOND)]
+        for job in jobs:
+            job.result()
+    found = rows(lake, "silver", "readings")
+    assert {(row["reading_id"], row["pieces"]): row["_event_date"] for row in found} == VERSIONS
+    assert len(found) == len(VERSIONS)

@@ -155,6 +155,7 @@ def test_every_declared_check_is_judged(tmp_path: Path) -> None:
         judge.judge_reconciliation(counts, {}),
         judge.judge_rules(counts, "completeness"),
         judge.judge_rules(counts, "validity"),
+        judge.judge_warnings(counts),
         judge.judge_drift(counts),
         judge.judge_duplicates(counts),
         judge.judge_volume(counts, {}),
@@ -165,3 +166,9 @@ def test_every_declared_check_is_judged(tmp_path: Path) -> None:
     assert {found.name for found in bronze} == set(BRONZE_CHECKS)
     assert {*SILVER_CHECKS, *BRONZE_CHECKS} >= GATES
     assert all(found.name.count("__") == 2 for found in silver + bronze)
+
+
+def test_warnings_are_told_and_their_absence_passes() -> None:
+    noted = judge.judge_warnings({"2025-01-01": {"warnings": {"consistency__record__x": 2}}})
+    assert (noted.passed, noted.facts["rows_per_rule"]) == (False, {"consistency__record__x": 2})
+    assert judge.judge_warnings({"2025-01-01": {"warnings": {}}}).passed
