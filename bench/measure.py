@@ -107,19 +107,19 @@ class _Watch:
 
     def _watch(self) -> None:
         while not self._done.wait(SAMPLE_S):
-            resident = 0
-            for process in _family(self._roots()):
+            roots, resident = set(self._roots()), 0
+            for process in _family(roots):
                 with suppress(psutil.Error):  # it has ended since
-                    resident += self._sample(process)
+                    resident += self._sample(process, is_root=process.pid in roots)
             self.peak = max(self.peak, resident)
 
-    def _sample(self, process: psutil.Process) -> int:
+    def _sample(self, process: psutil.Process, *, is_root: bool) -> int:
         """Note the CPU time of a process; returns its resident memory."""
         born, times = process.create_time(), process.cpu_times()
         used = times.user + times.system
         first, _ = self._cpu.get(process.pid, (used if born < self._began - SAMPLE_S else 0.0, 0.0))
         self._cpu[process.pid] = (first, used)
-        return process.memory_info().rss if time.time() - born > NEWBORN_S else 0
+        return process.memory_info().rss if is_root or time.time() - born > NEWBORN_S else 0
 
 
 def _family(roots: Iterable[int]) -> set[psutil.Process]:

@@ -47,10 +47,15 @@ _RATIOS = (
 _COLOURS = {STREAM: "#1f6feb", PYSPARK: "#e36209", DUCK: "#b8a000"}
 
 
-def ratios(results: Iterable[Measurement]) -> dict[str, float]:
-    """Ratios of wall times whose both sides were measured."""
-    seconds = {(m.scenario, m.way): m.cost.seconds for m in results}
-    return {name: round(seconds[a] / seconds[b], 3) for name, a, b in _RATIOS if a in seconds and b in seconds}
+def ratios(results: Iterable[Measurement]) -> dict[str, dict[str, float]]:
+    """Ratios of wall and of CPU time, where both sides were measured."""
+    costs = {(m.scenario, m.way): m.cost for m in results}
+    pairs = {name: (costs[a], costs[b]) for name, a, b in _RATIOS if a in costs and b in costs}
+    return {
+        name: {"wall": round(a.seconds / b.seconds, 3), "cpu": round(a.cpu_seconds / b.cpu_seconds, 3)}
+        for name, (a, b) in pairs.items()
+        if b.cpu_seconds
+    }
 
 
 def machine() -> dict[str, Any]:
@@ -77,10 +82,11 @@ def show(console: Console, results: list[Measurement]) -> None:
     console.print(table)
     for m in (m for m in results if m.note):
         console.print(f"[dim]{m.scenario}, {m.way}: {m.note}[/]")
-    compared = Table("wall times", title="Side by side", title_justify="left")
-    compared.add_column("ratio", justify="right")
+    compared = Table("ratio", title="Side by side", title_justify="left")
+    for name in ("wall", "CPU"):
+        compared.add_column(name, justify="right")
     for name, ratio in ratios(results).items():
-        compared.add_row(name, f"{ratio:.2f}")
+        compared.add_row(name, f"{ratio['wall']:.2f}", f"{ratio['cpu']:.2f}")
     console.print(compared)
 
 

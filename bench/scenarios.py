@@ -121,7 +121,7 @@ def backfill(bench: Bench, landing: Landing, stream: Stream, *, before: Fingerpr
     )
     chosen = days[:: max(1, count // SINGLE_DAYS)][:SINGLE_DAYS]
     costs = [_again(stream, single, single) for single in chosen]
-    note = f"{len(chosen)} days measured, times {count / len(chosen):g}"
+    note = f"{len(chosen)} days measured, times {count / len(chosen):.3g}"
     bench.record("backfill", f"{STREAM}, day by day", _times(costs, count / len(chosen)), rows, note=note)
     compare({"before": before, "after the backfill": fingerprint(stream.lake)})
     bench.say("backfill   outputs are unchanged")

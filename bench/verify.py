@@ -90,7 +90,7 @@ def _hash(*columns: str) -> str:
 def _look(lake: Path, layer: str, name: str, facts: dict[str, str]) -> dict[str, Any]:
     files = [str(file) for file in DeltaTable(str(lake / layer / name)).file_uris()]
     with duckdb.connect() as con:
-        con.execute("set memory_limit = '3GB'")
+        con.execute(f"set memory_limit = '3GB'; set temp_directory = '{lake}/.scratch'")
         query = f"select {', '.join(facts.values())} from read_parquet($files, hive_partitioning = true)"
         row = con.execute(query, {"files": files}).fetchone() if files else [0] * len(facts)
     return dict(zip(facts, row or (), strict=True))

@@ -18,7 +18,7 @@ def secret_file(file: Path) -> str:
     """The content of a secret file, made on first use, once, whoever comes first."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = file.with_suffix(f".{os.getpid()}")
+        draft = file.with_suffix(f".{secrets.token_hex(8)}")
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
             handle.write(secrets.token_urlsafe(32))
         try:

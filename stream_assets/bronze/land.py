@@ -71,6 +71,9 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     deliveries = [d for d in found if d.is_complete]
     before = read_ledger(spark, table.qualified)
     changed = [d for d in deliveries if before.get(d.day.isoformat(), {}).get("files") != _fingerprint(d)]
+    # Event days that lose a record are touched as much as those that get one.
+    replaced = [d.day for d in changed if d.day.isoformat() in before]
+    lost = {event for _, event in _count(spark, table, replaced)} if replaced else set()
     if changed:
         _write(spark, table, contract, changed, run_id)
     landed = tuple(d.day for d in changed)
@@ -79,7 +82,7 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
         rows={day: sum(n for (d, _), n in counts.items() if d == day) for day in days},
         expected={d.day: d.rows for d in deliveries},
         landed=landed,
-        touched=tuple(sorted({event for delivered, event in counts if delivered in landed})),
+        touched=tuple(sorted(lost | {event for delivered, event in counts if delivered in landed})),
         problems=tuple(f for d in deliveries for f in d.files if f.problem),
         incomplete=tuple(d.day for d in found if not d.is_complete),
     )

@@ -61,7 +61,7 @@ def exists(spark: SparkSession, table: Table | str) -> bool:
 def ensure(spark: SparkSession, table: Table) -> None:
     """Create the table, or add the columns it lacks. A changed type is refused: history would have to be rebuilt."""
     if not exists(spark, table):
-        _create(spark, table)
+        retry_conflicts(lambda: _create(spark, table))
     present = {f.name: f.dataType.simpleString() for f in spark.table(table.qualified).schema.fields}
     missing = {name: kind for name, kind in table.columns.items() if name not in present}
     changed = {

@@ -28,6 +28,7 @@ from stream_assets.silver.publish import quarantine_table, silver_table, timelin
 REFINE_VERSION = 1
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
 ROWS_PER_FILE = 2_000_000
+MAX_ROUNDS = 5
 
 
 Entries = dict[str, dict[str, Any]]
@@ -66,15 +67,29 @@ def refine(
     silver, quarantine = silver_table(settings, contract), quarantine_table(settings, contract)
     delta.ensure(spark, silver)
     delta.ensure(spark, quarantine)
-    landed = read_ledger(spark, f"`bronze`.`{contract.name}`") if delta.exists(spark, f"bronze.{contract.name}") else {}
-    inputs = _inputs(landed, contract, days)
     before = read_ledger(spark, silver.qualified)
-    stale = [day for day in days if before.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
     written: Entries = {}
-    if stale and landed:
-        written = _refine(spark, Task(settings, contract, stale, inputs, run_id, salt, _files_per_day(landed, stale)))
+    refined: set[date] = set()
+    # Whatever lands while a day is computed would be missing from it, and a slow run would undo a quicker one: look again.
+    for _ in range(MAX_ROUNDS):
+        landed = _landed(spark, contract)
+        inputs = _inputs(landed, contract, days)
+        known = {**before, **written}
+        stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
+        if not stale or not landed:
+            break
+        task = Task(settings, contract, stale, inputs, run_id, salt, _files_per_day(landed, stale))
+        written = {**written, **_refine(spark, task)}
+        refined.update(stale)
     known = {**before, **written}
-    return Refinement({d: known[d] for d in (day.isoformat() for day in days) if d in known}, tuple(stale), before)
+    return Refinement(
+        {d: known[d] for d in (day.isoformat() for day in days) if d in known}, tuple(sorted(refined)), before
+    )
+
+
+def _landed(spark: SparkSession, contract: Contract) -> Entries:
+    table = f"`bronze`.`{contract.name}`"
+    return read_ledger(spark, table) if delta.exists(spark, table) else {}
 
 
 def _inputs(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[str, str]:
@@ -177,7 +192,9 @@ def _publish(spark: SparkSession, task: Task, conformed: DataFrame, commit: Comm
         delta.replace_days(table, rows, days=task.days, commit=commit)
     elif task.contract.kind == "entity":
         touched = conformed.select("_key").where("_key is not null").distinct()
-        others = spark.table(table.qualified).join(F.broadcast(touched), "_key", "left_anti")
+        # A key may be gone from a delivery that came again, and so be among no rows at all.
+        kept = spark.table(table.qualified).where(f"not ({delta.in_days('_delivery_date', task.days)})")
+        others = kept.join(F.broadcast(touched), "_key", "left_anti")
         versions = timeline(rows, task.contract).select(*table.columns)
         delta.replace_all(table, versions.unionByName(others.select(*table.columns)), commit=commit)
     else:
@@ -193,13 +210,18 @@ def _publish_reference(
         spark.table(table.qualified).agg(F.count(F.lit(1)).alias("rows"), F.max("_delivery_date").alias("day")).first()
     )
     rows_held, day_held = (held["rows"], held["day"]) if held else (0, None)
-    if latest is None or (day_held and day_held.isoformat() > latest):
+    if latest is None:
         delta.replace_all(table, spark.table(table.qualified), commit=commit)
         return
+    is_newest = not day_held or day_held.isoformat() <= latest
     arriving = commit.days[latest]["accepted"]
-    if arriving < contract.min_keep * rows_held:
+    if is_newest and arriving < contract.min_keep * rows_held:
         raise LakeError(
             f"{contract.name}: the delivery of {latest} has {arriving} rows, the last one {rows_held}. The contract accepts no less than "
             f"{contract.min_keep:.0%}. If the shrinkage is right, lower minKeep in {contract.file.name} for this delivery."
         )
-    delta.replace_all(table, rows.where(F.col("_event_date") == F.lit(latest)), commit=commit)
+    # Looked up again by the write itself, in its own transaction: a newer delivery may have been published meanwhile.
+    newer = spark.table(table.qualified).where(F.col("_delivery_date") > F.lit(latest).cast("date"))
+    arrived = rows.where(F.col("_event_date") == F.lit(latest)).select(*table.columns)
+    unless_newer = arrived.join(newer.select("_delivery_date").limit(1).hint("broadcast"), F.lit(True), "left_anti")
+    delta.replace_all(table, unless_newer.unionByName(newer.select(*table.columns)), commit=commit)

@@ -20,7 +20,6 @@ def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["pii_salt"]
 
 
-@pytest.mark.xfail(reason="the draft of a killed process with our number is in the way", strict=True)
 def test_a_killed_maker_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     """In a container every start has the same process numbers: a draft left by the last one must not stop this one."""
     (tmp_path / f"salt.{os.getpid()}").touch()
