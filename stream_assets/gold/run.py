@@ -15,6 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
 from stream_assets.engine.server import Connection
@@ -27,6 +28,12 @@ _ONE_AT_A_TIME = threading.Lock()
 KEPT_RUNS = 30
 """How many runs' logs and compiled models are kept."""
 
+_PASSING = (
+    "CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED",
+    "UNAVAILABLE", "failed to connect", "Connection refused", "Connection reset", "Socket closed", "INVALID_HANDLE",
+)  # fmt: skip
+"""Signs of a failure that the next attempt may not meet: a write that lost a race, a server that went away."""
+
 _RESULTS = {"LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult"}
 
 
@@ -37,6 +44,7 @@ def run_dbt(
 
     Raises:
         DbtError: dbt could not run, or nodes failed. The events of everything that did run were yielded before.
+        PySparkException: Nodes failed because the server went away or another run wrote first: worth another attempt.
     """
     places = ["--target-path", str(output), "--log-path", str(output)]
     command = ["--quiet", "--no-use-colors", "--no-write-json", *args, *project.flags, *places]
@@ -50,9 +58,8 @@ def run_dbt(
                 while (event := events.get()) is not None:
                     yield event
             finally:
-                if (
-                    not done.done()
-                ):  # the run was cancelled: let what dbt is doing and what it would do next fail at once
+                if not done.done():
+                    # The run was cancelled: what dbt is doing, and what it would do next, fails at once.
                     session.interruptAll()
                     session.stop()
     _raise_failures(done, output)
@@ -83,7 +90,10 @@ def _raise_failures(done: Future[Any], output: Path) -> None:
         ) from outcome.exception
     failed = [result for result in outcome.result if str(result.status) in ("error", "fail", "runtime error")]
     listing = "\n".join(f"- {result.node.name}: {_gist(result.message)}" for result in failed)
-    raise DbtError(f"{len(failed)} dbt nodes failed:\n{listing}\nThe whole story is in {output / 'dbt.log'}.")
+    message = f"{len(failed)} dbt nodes failed:\n{listing}\nThe whole story is in {output / 'dbt.log'}."
+    if any(sign in str(result.message) for result in failed for sign in _PASSING):
+        raise PySparkException(message)
+    raise DbtError(message)
 
 
 def _gist(message: object) -> str:

@@ -212,10 +212,13 @@ def test_a_name_that_is_no_text_stops_the_landing_loudly(lake: Settings, spark, 
 
 
 def test_a_delivery_again(lake: Settings, spark, tmp_path: Path) -> None:
-    """Unchanged: nothing is written. Changed: exactly its day is replaced, in one commit. Gone: Bronze keeps it."""
+    """Unchanged: nothing is written. Changed: exactly its day is replaced, in one commit. Gone: Bronze keeps it.
+
+    A day that loses its late record is touched as much as one that gets some: its Silver is out of date.
+    """
     law = contract(tmp_path)
-    for n in range(2):
-        deliver(lake, f"readings/{day(n)}/part-0.jsonl", as_lines(readings(f"d{n}", 3)))
+    deliver(lake, f"readings/{day(0)}/part-0.jsonl", as_lines(readings("d0", 2) + readings("late", 1, day(-1))))
+    deliver(lake, f"readings/{day(1)}/part-0.jsonl", as_lines(readings("d1", 3)))
     assert land_days(spark, lake, law, day(0), day(1)).landed == (day(0), day(1))
     before = version(lake, "bronze", "readings")
 
@@ -226,6 +229,7 @@ def test_a_delivery_again(lake: Settings, spark, tmp_path: Path) -> None:
     (file.parent.parent / str(day(1)) / "part-0.jsonl").unlink()
     changed = land_days(spark, lake, law, day(0), day(1))
     assert (changed.landed, changed.rows) == ((day(0),), {day(0): 2, day(1): 3})
+    assert changed.touched == (day(-1), day(0))
     assert version(lake, "bronze", "readings") == before + 1
     kept = Counter(row["_raw"][16:19] for row in rows(lake, "bronze", "readings", ["_raw"]))
     assert kept == {"new": 2, "d1-": 3}
