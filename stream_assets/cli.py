@@ -172,6 +172,36 @@ def lint(
     sys.exit(1 if contracts.broken else 0)
 
 
+@contracts_app.command()
+def diff(
+    old: Annotated[str | None, typer.Argument(help="Before: a file, a folder or a git commit.")] = None,
+    new: Annotated[str | None, typer.Argument(help="After. Default: STREAM_CONTRACTS.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Compare the folder with itself at this git commit, such as origin/main.")
+    ] = None,
+    allow_removed: Annotated[list[str] | None, typer.Option(help="A dataset that is removed on purpose.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the changes as JSON.")] = False,
+) -> None:
+    """Say what changed and whom it hurts. Exits 1 if a breaking change comes without a major version."""
+    from stream_assets.contracts.revisions import load_commit, load_place
+    from stream_assets.contracts.versions import diff_datasets
+    from stream_assets.ops.show_changes import changes_document, show_changes
+
+    if not (old or against) or (against and new):
+        raise typer.BadParameter("give OLD and NEW, or --against and the folder if it is not STREAM_CONTRACTS")
+    contracts = Settings.from_env().contracts
+    place = (old if against else new) or str(contracts)
+    after = load_place(place, beside=contracts)
+    beside = Path(place) if Path(place).exists() else contracts
+    before = load_commit(against, beside) if against else load_place(str(old), beside=beside)
+    for error in (*before.broken, *after.broken):
+        Console(stderr=True, highlight=False).print(f"[bold red]refused[/] {error}", soft_wrap=True)
+    diffs = diff_datasets(before, after, allow_removed=allow_removed or ())
+    document = changes_document(diffs)
+    print(json.dumps(document, indent=2)) if as_json else show_changes(console, diffs)
+    sys.exit(0 if document["passed"] and not after.broken else 1)
+
+
 @engine_app.command()
 def start() -> None:
     """Start the server, if it is not running, and say where it is."""

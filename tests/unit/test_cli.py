@@ -19,7 +19,17 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "verb", [(), ("run",), ("sample",), ("contracts",), ("contracts", "lint"), ("engine",), ("dbt", "sync")]
+    "verb",
+    [
+        (),
+        ("run",),
+        ("sample",),
+        ("contracts",),
+        ("contracts", "lint"),
+        ("contracts", "diff"),
+        ("engine",),
+        ("dbt", "sync"),
+    ],
 )
 def test_help_everywhere(verb: tuple[str, ...]) -> None:
     done = stream(*verb, "--help")
