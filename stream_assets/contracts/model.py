@@ -121,6 +121,12 @@ class Contract:
         """The columns that reach Silver."""
         return tuple(column for column in self.record if column.is_kept)
 
+    @property
+    def freshness_limit(self) -> timedelta:
+        """How old the newest event may be. A target of days allows for the day itself, which is delivered when it is over."""
+        day = timedelta(days=1)
+        return self.freshness + (day if self.freshness >= day else timedelta())
+
     def column(self, name: str) -> Column:
         """The column of that name."""
         return next(column for column in self.record if column.name == name)

@@ -130,7 +130,7 @@ def judge_volume(entries: Entries, history: Entries) -> Outcome:
 def judge_freshness(contract: Contract, newest: datetime | None, now: datetime) -> Outcome:
     """The newest event is not older than the target, whatever was materialized when."""
     age = now - newest if newest else None
-    limit = contract.freshness + (timedelta(days=1) if contract.freshness >= timedelta(days=1) else timedelta())
+    limit = contract.freshness_limit
     passed = age is not None and age <= limit
     summary = (
         f"newest event {newest:%Y-%m-%d %H:%M} UTC, {_hours(age)} old (target {_hours(limit)})"
