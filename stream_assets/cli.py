@@ -94,6 +94,25 @@ def _range(settings: Settings, contracts: ContractSet, first: date | None, last:
     return start, end
 
 
+@app.command("status")
+def show_how_things_stand(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
+) -> None:
+    """Show the service level of each dataset and whether the targets of the whole are met. Starts no engine."""
+    from stream_assets.build import build_defs
+    from stream_assets.ops.instance import read_instance
+    from stream_assets.ops.prepare import prepare_home
+    from stream_assets.ops.show_status import show_status, status_document
+    from stream_assets.ops.status import gather_status
+    from stream_assets.sla.budget import month_of
+
+    settings, now = Settings.from_env(), datetime.now(UTC)
+    prepare_home(settings)
+    facts = read_instance(settings, build_defs(settings), since=month_of(now.date()).start)
+    found = gather_status(settings, load_contracts(settings.contracts).values(), facts, now)
+    print(json.dumps(status_document(found), indent=2)) if as_json else show_status(console, found)
+
+
 @app.command()
 def sample(
     days: Annotated[int, typer.Option(min=1, help="Delivery days to write.")] = 14,

@@ -23,6 +23,7 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     [
         (),
         ("run",),
+        ("status",),
         ("sample",),
         ("contracts",),
         ("contracts", "lint"),

@@ -1,0 +1,59 @@
+"""What the Dagster instance and the asset graph know, as plain facts: runs, latest check results, lineage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import dagster as dg
+
+from stream_assets.quality.score import CheckResult
+from stream_assets.settings import Settings
+
+JUDGED = {"SUCCEEDED": True, "FAILED": False}
+"""States of a check that has a result; others are still planned or were never reached."""
+
+
+@dataclass(frozen=True)
+class InstanceFacts:
+    """Everything `stream status` needs of Dagster."""
+
+    succeeded: int
+    failed: int
+    checks: tuple[CheckResult, ...]
+    assets: int
+    traced: int
+    """Assets whose origin is known: they have dependencies, or read the landing zone."""
+
+
+def read_instance(settings: Settings, defs: dg.Definitions, *, since: datetime) -> InstanceFacts:
+    """The facts of this STREAM_HOME; runs are counted from a moment on."""
+    graph = defs.resolve_asset_graph()
+    keys = graph.materializable_asset_keys
+    with dg.DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
+        return InstanceFacts(
+            succeeded=_count_runs(instance, dg.DagsterRunStatus.SUCCESS, since),
+            failed=_count_runs(instance, dg.DagsterRunStatus.FAILURE, since),
+            checks=latest_checks(instance, [check for key in keys for check in graph.get(key).check_keys]),
+            assets=len(keys),
+            traced=sum(key.path[0] == "bronze" or bool(graph.get(key).parent_keys) for key in keys),
+        )
+
+
+def _count_runs(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, since: datetime) -> int:
+    return instance.get_runs_count(dg.RunsFilter(statuses=[status], created_after=since))
+
+
+def latest_checks(instance: dg.DagsterInstance, keys: list[dg.AssetCheckKey]) -> tuple[CheckResult, ...]:
+    """The latest result of each check that has one."""
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    judged = [(key, record) for key, record in records.items() if record.status.value in JUDGED]
+    return tuple(
+        CheckResult(
+            asset=key.asset_key.to_user_string(),
+            name=key.name,
+            passed=JUDGED[record.status.value],
+            is_gate=bool(record.evaluation and record.evaluation.blocking),
+        )
+        for key, record in sorted(judged)
+    )
