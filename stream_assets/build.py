@@ -8,6 +8,7 @@ from stream_assets.bronze.assets import build_bronze
 from stream_assets.contracts.load import load_contracts
 from stream_assets.gold.assets import build_gold
 from stream_assets.keys import daily_partitions
+from stream_assets.ops.alerts.sensors import build_alerts
 from stream_assets.ops.automation import build_automation
 from stream_assets.ops.broken import build_broken
 from stream_assets.resources import EngineResource
@@ -28,6 +29,7 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
         build_silver(settings, datasets, partitions, RETRY),
         build_gold(settings, datasets, partitions, RETRY),
         build_automation(settings, datasets, partitions),
+        build_alerts(settings),
         build_broken(contracts.broken),
         dg.Definitions(resources={"engine": EngineResource.from_settings(settings)}, executor=dg.in_process_executor),
     )

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.errors import StreamError
-from stream_assets.settings import FIELDS, Settings
+from stream_assets.settings import FIELDS, SECRETS, Settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,9 +26,11 @@ app = typer.Typer(
 contracts_app = typer.Typer(no_args_is_help=True, help="Look at contracts and check them.")
 engine_app = typer.Typer(no_args_is_help=True, help="The embedded Spark server.")
 dbt_app = typer.Typer(no_args_is_help=True, help="The dbt project that makes Gold.")
+alerts_app = typer.Typer(no_args_is_help=True, help="What is wrong now, and whether people hear of it.")
 app.add_typer(contracts_app, name="contracts")
 app.add_typer(engine_app, name="engine")
 app.add_typer(dbt_app, name="dbt")
+app.add_typer(alerts_app, name="alerts")
 console = Console(highlight=False, file=sys.stdout)
 
 
@@ -160,7 +162,7 @@ def show_settings() -> None:
     """Show every setting, its default and its meaning."""
     table = Table("variable", "default", "meaning", "now")
     for name, (default, meaning) in FIELDS.items():
-        now = "(set)" if "SALT" in name and os.environ.get(name) else os.environ.get(name, "")
+        now = "(set)" if name in SECRETS and os.environ.get(name) else os.environ.get(name, "")
         table.add_row(name, default, meaning, now)
     console.print(table)
 
@@ -221,6 +223,30 @@ def diff(
     sys.exit(0 if document["passed"] and not after.broken else 1)
 
 
+@contracts_app.command("propose")
+def propose_change(
+    dataset: Annotated[str, typer.Argument(help="The dataset whose records drift.")],
+    days: Annotated[int, typer.Option(min=1, help="How many of the last days with records to look at.")] = 7,
+    write: Annotated[bool, typer.Option("--write", help="Put the change into the contract's file.")] = False,
+) -> None:
+    """Propose the next version of a contract from the columns that its records lately gained or lost."""
+    from stream_assets.contracts.edit import write_proposal
+    from stream_assets.contracts.propose import find_drift, propose
+    from stream_assets.engine.log import newest_entries, read_log
+    from stream_assets.ops.show_changes import show_proposal
+
+    settings = Settings.from_env()
+    contract = load_contracts(settings.contracts).get(dataset)
+    if contract is None:
+        raise StreamError(f"{settings.contracts} has no sound contract called {dataset}. See `stream contracts lint`.")
+    entries = newest_entries(read_log(settings.table_path("silver", dataset)))
+    proposal = propose(contract, find_drift(entries, days))
+    show_proposal(console, proposal)
+    if write and proposal.changes:
+        write_proposal(proposal)
+        console.print(f"Written to {contract.file}. Look at it, describe the new columns, and commit it.", soft_wrap=True)
+
+
 @engine_app.command()
 def start() -> None:
     """Start the server, if it is not running, and say where it is."""
@@ -279,3 +305,49 @@ def sync(
         )
         sys.exit(0 if current else 1)
     console.print("Updated." if sync_sources(settings, contracts) else "Already current.")
+
+
+@alerts_app.command("test")
+def test_alerts() -> None:
+    """Send a test alert to every configured channel and say which took it. Exits 1 if one did not.
+
+    Channels are configured by STREAM_ALERT_… variables: see `stream settings`.
+    """
+    from stream_assets.ops.alerts.deliver import try_channels
+    from stream_assets.ops.alerts.show import show_trials
+
+    problems = try_channels(Settings.from_env().alerts)
+    show_trials(console, problems)
+    sys.exit(1 if any(problems.values()) else 0)
+
+
+@alerts_app.command("list")
+def list_alerts(
+    as_json: Annotated[bool, typer.Option("--json", help="Print incidents and channels as JSON.")] = False,
+) -> None:
+    """Show open incidents, the worst first, and channels that have alerts waiting.
+
+    Incidents are found by the sensor `alerts`, which runs with the Dagster daemon (`make dev`).
+    """
+    from stream_assets.ops.alerts.show import describe, show_incidents
+
+    found = describe(Settings.from_env())
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        show_incidents(console, found)
+
+
+@alerts_app.command("close")
+def close_alert(
+    incident: Annotated[str, typer.Argument(help="The incident, as `stream alerts list` names it.")],
+) -> None:
+    """Close an incident that nothing will end by itself, such as days that will never be built again.
+
+    Nobody is told. If its cause is seen again, it opens again.
+    """
+    from stream_assets.ops.alerts.outbox import Outbox
+
+    if not Outbox(Settings.from_env().home).close(incident):
+        raise StreamError(f"No open incident is called {incident}. `stream alerts list` shows them.")
+    console.print(f"Closed {incident}.")

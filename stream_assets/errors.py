@@ -5,7 +5,8 @@ StreamError
 ├── SettingsError        an environment variable that makes no sense
 ├── EngineError          Java, jars or the Spark server
 ├── DeliveryError        a landing zone that cannot be read safely
-└── LakeError            a table that refuses what was asked of it
+├── LakeError            a table that refuses what was asked of it
+└── ChannelError         an alert that could not be handed over
 """
 
 
@@ -35,3 +36,7 @@ class DeliveryError(StreamError):
 
 class LakeError(StreamError):
     """A table operation was refused to protect what is already there."""
+
+
+class ChannelError(StreamError):
+    """A channel did not take an alert. Its text never holds an address or a password."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import time
 from pathlib import Path
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from stream_assets.errors import SettingsError
 
@@ -27,8 +30,98 @@ FIELDS = {
     "STREAM_SPARK_IDLE_MINUTES": ("`30`", "Our own Spark server stops after so long without work; 0 keeps it."),
     "STREAM_JARS": ("`~/.cache/stream/jars`", "Where JVM libraries are kept once downloaded."),
     "STREAM_PII_SALT": ("made once, in `$STREAM_HOME/secrets`", "Secret mixed into hashed personal data."),
-    "STREAM_SCHEDULES": ("`off`", "`on` starts every schedule and sensor with the daemon."),
+    "STREAM_SCHEDULES": ("`off`", "`on` starts every schedule and the late-data sensor with the daemon."),
+    "STREAM_ALERT_SLACK_URL": ("unset", "Slack incoming webhook that gets alerts. A secret."),
+    "STREAM_ALERT_WEBHOOK_URL": ("unset", "Any other address that gets alerts as JSON. A secret."),
+    "STREAM_ALERT_WEBHOOK_SECRET": ("unset", "Key that signs what the webhook gets (HMAC-SHA256). A secret."),
+    "STREAM_ALERT_SMTP_URL": ("unset", "Mail server, `smtp://user:password@host:587` or `smtps://…:465`. A secret."),
+    "STREAM_ALERT_EMAIL_FROM": ("unset", "Sender of alerts by mail."),
+    "STREAM_ALERT_EMAIL_TO": ("unset", "Receivers, separated by commas; `owner` stands for the dataset's owner."),
+    "STREAM_ALERT_FILE": ("`$STREAM_HOME/alerts/alerts.jsonl`", "File that gets every alert, one JSON line each."),
+    "STREAM_ALERT_ROUTES": (
+        "everything to all",
+        "Who gets what: `warning=slack, error=slack+email, team:finance=email`.",
+    ),
+    "STREAM_ALERT_QUIET_HOURS": ("none", "Warnings wait until these are over: `22:00-07:00 Europe/Paris` (else UTC)."),
+    "STREAM_ALERT_REMIND_HOURS": ("`24`", "An open incident is told again after so long; 0 never."),
 }
+
+SECRETS = {
+    "STREAM_PII_SALT",
+    "STREAM_ALERT_SLACK_URL",
+    "STREAM_ALERT_WEBHOOK_URL",
+    "STREAM_ALERT_WEBHOOK_SECRET",
+    "STREAM_ALERT_SMTP_URL",
+}
+"""Variables whose values are never shown, stored or passed on."""
+
+SEVERITIES = ("warning", "error", "critical")
+"""How bad an incident is, the worst last."""
+
+CHANNELS = ("file", "slack", "webhook", "email")
+"""Where alerts can go. The file is always there."""
+
+
+@dataclass(frozen=True)
+class QuietHours:
+    """A part of every day, which may run over midnight."""
+
+    start: time
+    end: time
+    zone: ZoneInfo
+
+    def __str__(self) -> str:
+        return f"{self.start:%H:%M}-{self.end:%H:%M} {self.zone.key}"
+
+
+@dataclass(frozen=True)
+class AlertSettings:
+    """Who is told about incidents, by which way and when. Addresses that open a door are left out of its text."""
+
+    slack_url: str | None = field(repr=False)
+    webhook_url: str | None = field(repr=False)
+    webhook_secret: str | None = field(repr=False)
+    smtp_url: str | None = field(repr=False)
+    email_from: str | None
+    email_to: tuple[str, ...]
+    file: Path
+    routes: Mapping[str, tuple[str, ...]]
+    """Channels by severity (`error`) or owner (`team:finance`, an address). Empty: everything goes to all."""
+    quiet_hours: QuietHours | None
+    remind_hours: float
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str], home: Path) -> AlertSettings:
+        """Read what concerns alerts."""
+        smtp_url = _url(env, "STREAM_ALERT_SMTP_URL", ("smtp", "smtps"))
+        receivers = tuple(name.strip() for name in (env.get("STREAM_ALERT_EMAIL_TO") or "").split(",") if name.strip())
+        if smtp_url and not (receivers and env.get("STREAM_ALERT_EMAIL_FROM")):
+            raise SettingsError(
+                "STREAM_ALERT_SMTP_URL is set: give STREAM_ALERT_EMAIL_FROM and STREAM_ALERT_EMAIL_TO too"
+            )
+        return cls(
+            slack_url=_url(env, "STREAM_ALERT_SLACK_URL", ("http", "https")),
+            webhook_url=_url(env, "STREAM_ALERT_WEBHOOK_URL", ("http", "https")),
+            webhook_secret=env.get("STREAM_ALERT_WEBHOOK_SECRET") or None,
+            smtp_url=smtp_url,
+            email_from=env.get("STREAM_ALERT_EMAIL_FROM") or None,
+            email_to=receivers,
+            file=_path(env, "STREAM_ALERT_FILE", home / "alerts" / "alerts.jsonl"),
+            routes=_routes(env, "STREAM_ALERT_ROUTES"),
+            quiet_hours=_quiet_hours(env, "STREAM_ALERT_QUIET_HOURS"),
+            remind_hours=_number(env, "STREAM_ALERT_REMIND_HOURS", 24),
+        )
+
+    def to_env(self) -> dict[str, str]:
+        """The environment that gives these settings again, secrets left out."""
+        return {
+            "STREAM_ALERT_EMAIL_FROM": self.email_from or "",
+            "STREAM_ALERT_EMAIL_TO": ",".join(self.email_to),
+            "STREAM_ALERT_FILE": str(self.file),
+            "STREAM_ALERT_ROUTES": ", ".join(f"{who}={'+'.join(names)}" for who, names in self.routes.items()),
+            "STREAM_ALERT_QUIET_HOURS": str(self.quiet_hours or ""),
+            "STREAM_ALERT_REMIND_HOURS": str(self.remind_hours),
+        }
 
 
 @dataclass(frozen=True)
@@ -45,8 +138,9 @@ class Settings:
     spark_cores: int
     spark_idle_minutes: float
     jars: Path
-    pii_salt: str | None
+    pii_salt: str | None = field(repr=False)
     schedules_on: bool
+    alerts: AlertSettings
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -66,6 +160,7 @@ class Settings:
             jars=_path(env, "STREAM_JARS", Path("~/.cache/stream/jars")),
             pii_salt=env.get("STREAM_PII_SALT") or None,
             schedules_on=_switch(env, "STREAM_SCHEDULES"),
+            alerts=AlertSettings.from_env(env, home),
         )
 
     def to_env(self) -> dict[str, str]:
@@ -81,6 +176,7 @@ class Settings:
             "STREAM_SPARK_IDLE_MINUTES": str(self.spark_idle_minutes),
             "STREAM_JARS": str(self.jars),
             "STREAM_SCHEDULES": "on" if self.schedules_on else "off",
+            **self.alerts.to_env(),
         }
         return env | ({"SPARK_REMOTE": self.spark_remote} if self.spark_remote else {})
 
@@ -115,3 +211,46 @@ def _switch(env: Mapping[str, str], name: str) -> bool:
     if text not in ("on", "off"):
         raise SettingsError(f"{name} is {text!r}: say on or off")
     return text == "on"
+
+
+def _url(env: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str | None:
+    """An address that may hold a secret: a refusal does not repeat it."""
+    value = env.get(name) or None
+    try:
+        address = urlsplit(value or "")
+        is_sound = address.scheme in schemes and address.hostname and (address.port is None or address.port > 0)
+    except ValueError:
+        is_sound = False
+    if value and not is_sound:
+        raise SettingsError(
+            f"{name} is not an address (its value is kept out of sight): it starts with {schemes[0]}://host"
+        )
+    return value
+
+
+def _routes(env: Mapping[str, str], name: str) -> dict[str, tuple[str, ...]]:
+    """`error=slack+email, team:finance=email` as a mapping."""
+    routes = {}
+    for rule in filter(None, (part.strip() for part in (env.get(name) or "").split(","))):
+        who, _, channels = (part.strip() for part in rule.partition("="))
+        names = tuple(channel.strip() for channel in channels.split("+"))
+        is_somebody = who in SEVERITIES or who.startswith("team:") or "@" in who
+        if not is_somebody or not set(names) <= set(CHANNELS):
+            raise SettingsError(
+                f"{name} has the rule {rule!r}: write who=channel+channel, who being {', '.join(SEVERITIES)}, team:name or the "
+                f"owner's address, channels being {', '.join(CHANNELS)}"
+            )
+        routes[who] = names
+    return routes
+
+
+def _quiet_hours(env: Mapping[str, str], name: str) -> QuietHours | None:
+    text = (env.get(name) or "").strip()
+    if not text:
+        return None
+    hours, _, zone = text.partition(" ")
+    try:
+        start, end = (time.fromisoformat(part) for part in hours.split("-"))
+        return QuietHours(start, end, ZoneInfo(zone.strip() or "UTC"))
+    except (ValueError, ZoneInfoNotFoundError):
+        raise SettingsError(f"{name} is {text!r}: write 22:00-07:00, with a time zone after it if not UTC") from None

@@ -17,9 +17,9 @@ from stream_assets.engine.session import one_task_per_file
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
 from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
-from stream_assets.sources.records import with_fields
+from stream_assets.sources.records import peek
 
-LANDING_VERSION = 1
+LANDING_VERSION = 2
 """Raise when landing computes something else from the same files: every delivery is then landed anew."""
 
 
@@ -118,8 +118,9 @@ def _fingerprint(delivery: Delivery) -> str:
 
 def stamp(received: DataFrame, contract: Contract, headers: Sequence[str]) -> DataFrame:
     """Add the event day and, for entities, the hash of the key."""
-    fields = with_fields(received, contract, headers) if contract.kind != "reference" else received
-    return fields.select(*received.columns, _event_date(contract).alias("_event_date"), _key(contract).alias("_key"))
+    names = {"event": (str(contract.event_time),), "entity": contract.key, "reference": ()}[contract.kind]
+    rows = peek(received, contract, names, headers) if names else received
+    return rows.select(*received.columns, _event_date(contract).alias("_event_date"), _key(contract).alias("_key"))
 
 
 def _event_date(contract: Contract) -> Expr:
@@ -127,17 +128,16 @@ def _event_date(contract: Contract) -> Expr:
     if contract.kind != "event":
         return F.col("_delivery_date")
     column = contract.column(str(contract.event_time))
-    holder = "_fields" if column in contract.columns else "_envelope"
-    readable = F.when(F.col("_problem").isNull(), F.col(holder)[column.source])
-    day = F.to_date(typed(column, readable))
+    day = F.to_date(typed(column, F.col("_record")[column.name]))
     return F.when(in_window(day, contract.max_lateness), day).otherwise(F.col("_delivery_date"))
 
 
 def _key(contract: Contract) -> Expr:
     if contract.kind != "entity":
         return F.lit(None).cast("bigint")
-    parts = [F.col("_fields")[contract.column(name).source] for name in contract.key]
-    return F.when(F.col("_problem").isNull(), F.xxhash64(*parts))
+    parts = [F.col("_record")[name] for name in contract.key]
+    # A record without any key has a null here, not the hash of nothing: it belongs to no entity.
+    return F.when(F.coalesce(*parts).isNotNull(), F.xxhash64(*parts))
 
 
 def _count(spark: SparkSession, table: delta.Table, days: Sequence[date]) -> dict[tuple[date, date], int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -61,7 +61,8 @@ def exists(spark: SparkSession, table: Table | str) -> bool:
 def ensure(spark: SparkSession, table: Table) -> None:
     """Create the table, or add the columns it lacks. A changed type is refused: history would have to be rebuilt."""
     if not exists(spark, table):
-        retry_conflicts(lambda: _create(spark, table))
+        # Another session may have made the folder and not yet the table in it.
+        retry_conflicts(lambda: _create(spark, table), signs=("CONCURRENT", "NON_EMPTY_LOCATION"), attempts=5)
     present = {f.name: f.dataType.simpleString() for f in spark.table(table.qualified).schema.fields}
     missing = {name: kind for name, kind in table.columns.items() if name not in present}
     changed = {
@@ -118,14 +119,16 @@ def _write(table: Table, rows: DataFrame, commit: Commit, options: Mapping[str, 
     retry_conflicts(write)
 
 
-def retry_conflicts(write: Callable[[], None]) -> None:
+def retry_conflicts(
+    write: Callable[[], None], *, signs: Sequence[str] = ("CONCURRENT",), attempts: int = COMMIT_ATTEMPTS
+) -> None:
     """Run a write again when another commit came first. Replacements are pure, so trying again is always right."""
-    for attempt in range(1, COMMIT_ATTEMPTS + 1):
+    for attempt in range(1, attempts + 1):
         try:
             write()
             return
         except PySparkException as error:
-            if "CONCURRENT" not in str(error).upper() or attempt == COMMIT_ATTEMPTS:
+            if attempt == attempts or not any(sign in str(error).upper() for sign in signs):
                 raise
             time.sleep(random.uniform(0.1, 0.5) * 2**attempt)  # noqa: S311 spreads competing writers, no secret
 

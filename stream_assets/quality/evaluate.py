@@ -10,7 +10,7 @@ from operator import or_
 from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
-from stream_assets.contracts.model import Column
+from stream_assets.contracts.model import Column, Contract
 from stream_assets.quality.rules import Rule
 
 _FORMATS = {
@@ -18,6 +18,7 @@ _FORMATS = {
     "uuid": r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
 }
 _WIDE = "decimal(38,12)"
+_LONG_NUMBER = "[0-9][0-9.]{15,}"
 
 
 def typed(column: Column, text: Expr) -> Expr:
@@ -30,7 +31,8 @@ def typed(column: Column, text: Expr) -> Expr:
         case "string":
             return text
         case "bigint":
-            return _exact(value, "bigint", r"^[+-]?\d+(\.0*)?$")
+            # Most numerals are plain: the patterns are only for the others.
+            return F.coalesce(text.try_cast("bigint"), _exact(value, "bigint", r"^[+-]?\d+(\.0*)?$"))
         case "decimal":
             precision, scale = map(int, column.type[8:-1].split(","))
             return _exact(value, column.type, rf"^[+-]?0*\d{{0,{precision - scale}}}(\.\d{{0,{scale}}}0*)?$")
@@ -70,14 +72,13 @@ def _iso_timestamp(value: Expr) -> Expr:
     return F.when(fits, value.try_cast("timestamp"))
 
 
-def violations(rules: Sequence[Rule], text: Mapping[str, Expr], sources: Mapping[str, str]) -> Expr:
+def violations(rules: Sequence[Rule], contract: Contract, text: Mapping[str, Expr]) -> Expr:
     """Array of the ids of the broken rules, null for a sound record.
 
-    Values are the columns of the row itself; `text` gives the field a column was read from, `sources` its name there
-    for the columns that hold numbers exactly.
+    Values are the columns of the row itself; `text` gives the field that each was read from.
     A rule about a missing value is satisfied; `required` is there for that.
     """
-    broken = [(F.coalesce(_is_broken(rule, text, sources), F.lit(False)), rule.id) for rule in rules]
+    broken = [(F.coalesce(_is_broken(rule, contract, text), F.lit(False)), rule.id) for rule in rules]
     if not broken:
         return F.lit(None).cast("array<string>")
     # The array is only built for the few rows that need one: building it for all costs more than the rules.
@@ -86,15 +87,14 @@ def violations(rules: Sequence[Rule], text: Mapping[str, Expr], sources: Mapping
     return F.when(any_broken, listed)
 
 
-def _is_broken(rule: Rule, text: Mapping[str, Expr], sources: Mapping[str, str]) -> Expr:
+def _is_broken(rule: Rule, contract: Contract, text: Mapping[str, Expr]) -> Expr:
     if rule.check == "expression":
         return ~F.expr(rule.argument)
     name = str(rule.column)
     received, found = text[name], F.col(name)
     match rule.check:
         case "type":
-            lost = _lost_digits(sources[name]) if name in sources else F.lit(False)
-            return received.isNotNull() & (found.isNull() | lost)
+            return received.isNotNull() & (found.isNull() | _lost_digits(contract, contract.column(name), received))
         case "required":
             return received.isNull()
         case "allowed":
@@ -115,10 +115,16 @@ def _is_broken(rule: Rule, text: Mapping[str, Expr], sources: Mapping[str, str])
             raise AssertionError(f"no evaluation for {rule.check}")
 
 
-def _lost_digits(source: str) -> Expr:
-    """Spark reads a JSON fraction through a double: beyond 15 digits the text we see may not be the text sent."""
-    literal = rf'"{re.escape(source)}"\s*:\s*-?(?=[0-9]*[.eE])(?:[0-9]\.?){{16,}}'
-    return F.col("_has_long_number") & F.col("_raw").rlike(literal)
+def _lost_digits(contract: Contract, column: Column, received: Expr) -> Expr:
+    """Spark reads a JSON fraction through a double: beyond 15 digits the text we see may not be the text sent.
+
+    Only exact numbers can lose some, and whole ones show no sign of having been a fraction.
+    """
+    if contract.format == "csv" or not column.type.startswith(("bigint", "decimal")):
+        return F.lit(False)
+    literal = rf'"{re.escape(column.source)}"\s*:\s*-?(?=[0-9]*[.eE])(?:[0-9]\.?){{16,}}'
+    was_fraction = F.contains(received, F.lit(".")) | F.contains(received, F.lit("E"))
+    return was_fraction & F.col("_raw").rlike(_LONG_NUMBER) & F.col("_raw").rlike(literal)
 
 
 def _outside(value: Expr, bounds: dict) -> Expr:

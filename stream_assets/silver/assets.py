@@ -1,7 +1,7 @@
 """Silver and quarantine as Dagster assets: one step per contract makes both, one event day per partition."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from typing import Any
 
 import dagster as dg
@@ -15,7 +15,7 @@ from stream_assets.quality.checks import SILVER_CHECKS, check_results, check_spe
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 from stream_assets.silver.publish import quarantine_table, silver_table
-from stream_assets.silver.refine import Refinement, refine
+from stream_assets.silver.refine import Entries, Refinement, refine
 from stream_assets.sla.policies import freshness_policy
 
 
@@ -127,7 +127,7 @@ def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], done: 
         judge.judge_drift(entries),
         judge.judge_duplicates(entries),
         judge.judge_volume(entries, done.history),
-        judge.judge_freshness(contract, _newest(spark, contract), datetime.now(UTC)),
+        judge.judge_freshness(contract, _newest({**done.history, **entries}), datetime.now(UTC)),
     ]
 
 
@@ -145,10 +145,7 @@ def _landed(spark: SparkSession, contract: Contract, days: Sequence[date]) -> di
     return {row["_event_date"].isoformat(): row["count"] for row in rows}
 
 
-def _newest(spark: SparkSession, contract: Contract) -> datetime | None:
-    """Time of the newest record in Silver, from the table's statistics."""
-    column = contract.event_time or "_delivery_date"
-    found = spark.table(f"`silver`.`{contract.name}`").agg({column: "max"}).collect()[0][0]
-    if isinstance(found, datetime):
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found
-    return datetime.combine(found, time(), UTC) if found else None
+def _newest(entries: Entries) -> datetime | None:
+    """Time of the newest accepted record, by the ledger."""
+    newest = max((e["newest_event"] for e in entries.values() if e.get("newest_event")), default=None)
+    return datetime.fromisoformat(newest) if newest else None

@@ -5,20 +5,21 @@ Pure functions on DataFrames. What is then done with accepted and rejected rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import Column as Expr
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Column, Contract
 from stream_assets.quality.evaluate import typed, violations
 from stream_assets.quality.rules import build_rules
-from stream_assets.sources.records import with_fields
+from stream_assets.sources.records import with_record
 
 CARRIED = ("_source", "_position", "_delivery_date", "_event_date", "_ingested_at")
 MAX_NAMES, MAX_NAME = 20, 63
-LONG_NUMBER = "[0-9][0-9.]{15,}"
+MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
 def conform(
@@ -29,50 +30,36 @@ def conform(
     Returns Silver's columns plus `_violations` (null if sound), `_new_columns`, `_is_duplicate`, and for rejected rows
     only `_raw` and `_raw_bytes`.
     """
-    fields = with_fields(bronze, contract, headers)
-    judged = _judge(fields, contract)
+    judged = _judge(with_record(bronze, contract, headers), contract)
     return _mark_duplicates(_protect(judged, contract, salt), contract, files_per_day)
 
 
-def _judge(fields: DataFrame, contract: Contract) -> DataFrame:
+def _judge(read: DataFrame, contract: Contract) -> DataFrame:
     """Typed columns and the rules they break. A record that could not be read breaks that one rule and no other."""
     text = {c.name: _text(c, contract) for c in contract.record}
     values = [typed(column, text[column.name]).alias(column.name) for column in contract.record]
-    kept = [name for name in fields.columns if name not in text]
-    rows = fields.select(*kept, *values, _has_long_number(contract).alias("_has_long_number"))
-    # A double is what JSON fractions pass through anyway, so it loses nothing there.
-    sources = {c.name: c.source for c in contract.record if c.type != "double"}
+    kept = [name for name in read.columns if name not in text]
+    rows = read.select(*kept, *values)
     errors, warnings = (
         [r for r in build_rules(contract) if r.severity == severity] for severity in ("error", "warning")
     )
-    broken = violations(errors, text, sources)
-    noted = violations(warnings, text, sources)
-    unknown = F.array_except(F.map_keys("_fields"), F.array(*[F.lit(c.source) for c in contract.columns]))
+    broken, noted = violations(errors, contract, text), violations(warnings, contract, text)
     return rows.select(
         "*",
         F.when(F.col("_problem").isNotNull(), F.array("_problem")).otherwise(broken).alias("_violations"),
         F.when(F.col("_problem").isNull(), noted).alias("_warnings"),
-        F.when(
-            F.col("_problem").isNull() & (F.size("_fields") > 0),
-            F.when(F.size(unknown) > 0, _listed(unknown)),
-        ).alias("_new_columns"),
+        F.when(F.col("_problem").isNull() & F.col("_unknown").isNotNull(), _listed("_unknown")).alias("_new_columns"),
     )
 
 
-def _listed(names: Expr) -> Expr:
+def _listed(names: str) -> Expr:
     """Names as text. They come from outside and go into the ledger: a record of 10,000 fields must not fill it."""
-    few = F.slice(F.array_sort(names), 1, MAX_NAMES)
-    return F.array_join(F.transform(few, lambda name: F.substring(name, 1, MAX_NAME)), ",")
+    return F.left(F.array_join(F.slice(F.sort_array(names), 1, MAX_NAMES), ","), F.lit(MAX_NAMES * MAX_NAME))
 
 
 def _text(column: Column, contract: Contract) -> Expr:
-    is_envelope = contract.envelope and column not in contract.columns
-    text = F.col("_envelope" if is_envelope else "_fields")[column.source]
+    text = F.col("_record")[column.name]
     return F.when(~text.isin(*contract.null_values), text) if contract.null_values else text
-
-
-def _has_long_number(contract: Contract) -> Expr:
-    return F.lit(False) if contract.format == "csv" else F.col("_raw").rlike(LONG_NUMBER)
 
 
 def _protect(rows: DataFrame, contract: Contract, salt: str) -> DataFrame:
@@ -134,31 +121,54 @@ def rejected(conformed: DataFrame) -> DataFrame:
     return conformed.where("_violations is not null")
 
 
-def count_days(conformed: DataFrame, contract: Contract) -> dict[str, Mapping]:
-    """Per event day: rows in, accepted, quarantined, duplicates, nulls per column, unexpected columns."""
+def count_days(conformed: DataFrame, contract: Contract) -> dict[str, dict[str, Any]]:
+    """What the ledger says of each event day, in one pass: counts, rows per broken rule, columns that are new or absent.
+
+    Rows are counted by the rules they break together, so that no rule needs a pass of its own.
+    """
     sound = F.col("_violations").isNull()
     # A column that a delivery lacks is looked for among the rows that came on time: a late row of another delivery has it.
     on_time = sound & (F.col("_delivery_date") == F.col("_event_date"))
-    nulls = [
-        F.count_if(on_time & F.col(c.name).isNull()).alias(f"null:{c.name}") for c in contract.silver if not c.required
-    ]
-    rows = conformed.groupBy("_event_date").agg(
-        F.count(F.lit(1)).alias("rows_in"),
-        F.count_if(sound & ~F.col("_is_duplicate")).alias("accepted"),
-        F.count_if(~sound).alias("quarantined"),
+    optional = [c.name for c in contract.silver if not c.required]
+    moment = F.col(contract.event_time) if contract.event_time else F.col("_delivery_date").cast("timestamp")
+    groups = conformed.groupBy("_event_date", "_violations", "_warnings").agg(
+        F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("_is_duplicate")).alias("duplicates"),
-        F.count_if(F.col("_new_columns").isNotNull()).alias("rows_with_new_columns"),
         F.max("_new_columns").alias("new_columns"),
         F.count_if(on_time).alias("on_time"),
-        *nulls,
+        F.date_format(F.max(F.when(sound, moment)), MOMENT).alias("newest_event"),
+        *[F.count_if(on_time & F.col(name).isNotNull()).alias(f"present:{name}") for name in optional],
     )
-    return {row["_event_date"].isoformat(): row.asDict() for row in rows.collect()}
+    days: dict[str, list[Row]] = {}
+    for row in groups.collect():
+        days.setdefault(row["_event_date"].isoformat(), []).append(row)
+    return {day: _add_up(rows, optional) for day, rows in days.items()}
 
 
-def count_rules(conformed: DataFrame, column: str) -> dict[str, dict[str, int]]:
-    """Per event day: how many rows broke each of the rules listed in `_violations` or `_warnings`."""
-    broken = conformed.where(F.col(column).isNotNull()).select("_event_date", F.explode(column).alias("rule"))
-    counts: dict[str, dict[str, int]] = {}
-    for row in broken.groupBy("_event_date", "rule").count().collect():
-        counts.setdefault(row["_event_date"].isoformat(), {})[row["rule"]] = row["count"]
+def _add_up(groups: Sequence[Row], optional: Sequence[str]) -> dict[str, Any]:
+    """The entry of one day, from its rows by the rules they break."""
+    sound = [row for row in groups if row["_violations"] is None]
+    on_time, duplicates = (sum(row[name] for row in sound) for name in ("on_time", "duplicates"))
+    return {
+        "rows_in": sum(row["rows"] for row in groups),
+        "accepted": sum(row["rows"] for row in sound) - duplicates,
+        "quarantined": sum(row["rows"] for row in groups if row["_violations"] is not None),
+        "duplicates": duplicates,
+        "violations": _per_rule(groups, "_violations"),
+        "warnings": _per_rule(groups, "_warnings"),
+        "new_columns": [n for n in max((row["new_columns"] or "" for row in groups), default="").split(",") if n],
+        "missing_columns": [n for n in optional if on_time and not any(row[f"present:{n}"] for row in sound)],
+        "newest_event": max((row["newest_event"] for row in sound if row["newest_event"]), default=None),
+    }
+
+
+def _per_rule(groups: Sequence[Row], column: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in groups:
+        for rule in row[column] or ():
+            counts[rule] = counts.get(rule, 0) + row["rows"]
     return counts
+
+
+NOTHING: dict[str, Any] = _add_up([], [])
+"""The entry of a day without any record."""

@@ -7,7 +7,7 @@ counts and a gate can refuse a partition before any reader sees it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
@@ -20,12 +20,11 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit, read_ledger
 from stream_assets.errors import LakeError
-from stream_assets.quality.rules import build_rules
 from stream_assets.settings import Settings
-from stream_assets.silver.conform import accepted, conform, count_days, count_rules, rejected
+from stream_assets.silver.conform import NOTHING, accepted, conform, count_days, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
 
-REFINE_VERSION = 1
+REFINE_VERSION = 2
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
 ROWS_PER_FILE = 2_000_000
 MAX_ROUNDS = 5
@@ -151,26 +150,8 @@ def _headers(bronze: DataFrame) -> list[str]:
 
 def _entries(conformed: DataFrame, task: Task) -> Entries:
     """The ledger entry of each day, counted before anything is written."""
-    counted, broken = count_days(conformed, task.contract), count_rules(conformed, "_violations")
-    has_warnings = any(rule.severity == "warning" for rule in build_rules(task.contract))
-    noted = count_rules(conformed, "_warnings") if has_warnings else {}
-    return {
-        d: _entry(counted.get(d, {}), task.inputs[d]) | {"violations": broken.get(d, {}), "warnings": noted.get(d, {})}
-        for d in (day.isoformat() for day in task.days)
-    }
-
-
-def _entry(counts: Mapping[str, Any], inputs: str) -> dict[str, Any]:
-    rows = counts.get("on_time", 0)
-    absent = [
-        name.removeprefix("null:") for name, n in counts.items() if name.startswith("null:") and rows and n == rows
-    ]
-    return {
-        **{name: counts.get(name, 0) for name in ("rows_in", "accepted", "quarantined", "duplicates")},
-        "new_columns": (counts.get("new_columns") or "").split(",") if counts.get("new_columns") else [],
-        "missing_columns": absent,
-        "inputs": inputs,
-    }
+    counted = count_days(conformed, task.contract)
+    return {d: {**counted.get(d, NOTHING), "inputs": task.inputs[d]} for d in (day.isoformat() for day in task.days)}
 
 
 def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: Entries) -> None:

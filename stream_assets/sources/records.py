@@ -1,21 +1,23 @@
 """How a received record is read into fields: strictly, once, in Spark's own expressions.
 
-Spark's JSON reader forgives what we do not: text after a document, a second document, a repeated key. Reading into a map
-inside a wrapper object makes each of these visible without a second parse.
+Spark's JSON reader forgives what we do not: text after a document, a second document, a repeated key. Reading inside a
+wrapper makes the first two visible without a second parse, and counting keys in the text the third.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
+from operator import add
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from stream_assets.contracts.model import Contract
+from stream_assets.contracts.model import Column, Contract
 from stream_assets.sources.files import header_names
 
-_MAP = "map<string,string>"
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _BOM = "\ufeff"
 _MARK = "_end of record"
@@ -26,20 +28,29 @@ _LONE_SURROGATE = (
 """Half a character, escaped. It cannot be stored as UTF-8: Spark would write a question mark."""
 
 
-def with_fields(rows: DataFrame, contract: Contract, headers: Sequence[str] = ()) -> DataFrame:
-    """Add `_fields` (field → text), `_envelope` (likewise) and `_problem`, the rule a record as a whole breaks, or null.
+def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str] = ()) -> DataFrame:
+    """Add `_record` (the text of each of the contract's columns), `_unknown` (other fields, or null) and `_problem`.
 
-    `headers` are the distinct CSV headers among the rows.
+    `_problem` is the rule that a record as a whole breaks, or null. `headers` are the distinct CSV headers among the rows.
     """
-    parsed = _parse_csv(rows, headers) if contract.format == "csv" else _parse_json(rows, contract)
-    repeated = F.coalesce(_repeats("_fields") | _repeats("_envelope"), F.lit(False))
-    problem = (
-        F.when(F.col("_raw_bytes").isNotNull() | _is_half(contract), F.lit("validity__record__encoding"))
+    parsed = _parse_csv(rows, contract, headers) if contract.format == "csv" else _parse_json(rows, contract)
+    is_text = F.col("_raw_bytes").isNull() & ~_is_half(contract)
+    problem = F.when(
+        ~(F.col("_whole") & is_text),
+        F.when(~is_text, F.lit("validity__record__encoding"))
         .when(F.btrim("_raw", F.lit(" \t\r")) == "", F.lit("validity__record__empty"))
-        .when(~F.col("_whole") | F.col("_fields").isNull(), F.lit("validity__record__malformed"))
-        .when(repeated, F.lit("validity__record__repeated_key"))
-    )
-    return parsed.select(*rows.columns, "_fields", "_envelope", problem.alias("_problem"))
+        .otherwise(F.lit("validity__record__malformed")),
+    ).when(F.col("_repeats"), F.lit("validity__record__repeated_key"))
+    return parsed.select(*rows.columns, "_record", "_unknown", problem.alias("_problem"))
+
+
+def peek(rows: DataFrame, contract: Contract, names: Sequence[str], headers: Sequence[str] = ()) -> DataFrame:
+    """Add `_record` with the text of a few columns only, forgivingly: for landing, which judges nothing."""
+    if contract.format == "csv":
+        return _parse_csv(rows, contract, headers).select(*rows.columns, "_record")
+    wanted = [contract.column(name) for name in names]
+    parsed = _once(rows, F.struct(F.from_json(_text(), _shape(contract, wanted), _STRICT).alias("_read")))
+    return parsed.select(*rows.columns, _record(contract, wanted, F.col("_read")).alias("_record"))
 
 
 def _parse_json(rows: DataFrame, contract: Contract) -> DataFrame:
@@ -47,40 +58,123 @@ def _parse_json(rows: DataFrame, contract: Contract) -> DataFrame:
 
     A RAW that holds the mark itself could fake it, so it is refused.
     """
-    raw = F.when(F.startswith(F.col("_raw"), F.lit(_BOM)), F.expr("substring(_raw, 2)")).otherwise(F.col("_raw"))
-    wrapped = F.concat(F.lit("["), raw, F.lit(f',{{"{_MARK}":""}}]'))
-    parsed = _once(rows, F.struct(F.from_json(wrapped, f"array<{_MAP}>", _STRICT).alias("_both")))
+    shape = _shape(contract, contract.record).add(_MARK, StringType())
+    wrapped = F.concat(F.lit("["), _text(), F.lit(f',{{"{_MARK}":""}}]'))
+    parsed = _once(rows, F.struct(F.from_json(wrapped, ArrayType(shape), _STRICT).alias("_both")))
     record, mark = F.get("_both", F.lit(0)), F.get("_both", F.lit(1))[_MARK]
-    whole = (F.size("_both") == 2) & mark.isNotNull() & ~F.contains(F.col("_raw"), F.lit(_MARK))
+    body = record["data"] if contract.envelope else record
+    whole = (F.size("_both") == 2) & mark.isNotNull() & body.isNotNull() & ~F.contains(F.col("_raw"), F.lit(_MARK))
+    read = parsed.select(
+        *rows.columns,
+        _record(contract, contract.record, record).alias("_record"),
+        F.coalesce(whole, F.lit(False)).alias("_whole"),
+    )
+    return _with_keys(read, contract, rows.columns)
+
+
+def _with_keys(read: DataFrame, contract: Contract, kept: Sequence[str]) -> DataFrame:
+    """Add which fields the contract does not know, and whether a key is repeated: looked up only where keys are left over."""
+    inner = F.json_object_keys(F.get_json_object(_text(), "$.data")) if contract.envelope else F.lit(None)
+    keys = F.struct(F.json_object_keys(_text()).alias("_outer"), inner.cast("array<string>").alias("_inner"))
+    nothing = F.lit(None).cast("struct<_outer array<string>, _inner array<string>>")
+    found = _once(
+        read, F.struct(F.when(F.col("_whole") & ~_has_no_other_keys(contract), keys).otherwise(nothing).alias("_keys"))
+    )
+    unknown = F.array_except(
+        F.col("_keys._inner" if contract.envelope else "_keys._outer"),
+        F.array(*[F.lit(c.source) for c in contract.columns]),
+    )
+    repeats = F.coalesce(_repeats("_keys._outer"), F.lit(False)) | F.coalesce(_repeats("_keys._inner"), F.lit(False))
+    return found.select(
+        *kept,
+        "_record",
+        "_whole",
+        F.when(F.col("_keys").isNotNull(), F.when(F.size(unknown) > 0, unknown)).alias("_unknown"),
+        (F.col("_keys").isNotNull() & repeats).alias("_repeats"),
+    )
+
+
+def _has_no_other_keys(contract: Contract) -> Expr:
+    """Whether a record has only keys of the contract, each once, told from its text: a second parse costs much more.
+
+    `":` stands at the end of every key. Where it occurs elsewhere we count too many, never too few, and look closer. So if
+    there are as many as fields with a value, and fields that are null by name, no key is left over. A name that both
+    the envelope and the data have, and a name after an escape, are not taken for such a null.
+    """
+    raw, names = F.col("_raw"), [column.source for column in contract.record]
+    endings = F.octet_length(raw) - F.octet_length(F.replace(raw, F.lit('":'), F.lit("")))
+    values = reduce(add, [_number(F.col("_record")[column.name].isNotNull()) for column in contract.record])
+    nulls = [
+        F.when(F.col("_record")[column.name].isNull(), _number(_is_null_by_name(raw, column.source))).otherwise(0)
+        for column in contract.record
+        if names.count(column.source) == 1 and not column.required
+    ]
+    named_nulls = F.when(F.contains(raw, F.lit("\\")), 0).otherwise(reduce(add, nulls, F.lit(0)))
+    is_spaced = F.contains(raw, F.lit('" :')) | F.contains(raw, F.lit('"\t:'))
+    return ~is_spaced & (endings == 2 * (values + named_nulls + int(contract.envelope)))
+
+
+def _is_null_by_name(raw: Expr, name: str) -> Expr:
+    return F.contains(raw, F.lit(f'"{name}":null')) | F.contains(raw, F.lit(f'"{name}": null'))
+
+
+def _number(condition: Expr) -> Expr:
+    return condition.cast("int")
+
+
+def _text() -> Expr:
+    """The record without a byte-order mark."""
+    return F.when(F.startswith(F.col("_raw"), F.lit(_BOM)), F.expr("substring(_raw, 2)")).otherwise(F.col("_raw"))
+
+
+def _shape(contract: Contract, columns: Sequence[Column]) -> StructType:
+    """The type a record is parsed as: every field as text."""
+    own = _texts(column for column in columns if column in contract.columns)
     if not contract.envelope:
-        return parsed.select(*rows.columns, record.alias("_fields"), _no_envelope(), whole.alias("_whole"))
-    inner = _once(parsed, F.struct(F.from_json(record["data"], _MAP, _STRICT).alias("_fields")))
-    return inner.select(*rows.columns, "_fields", record.alias("_envelope"), whole.alias("_whole"))
+        return own
+    outer = _texts(column for column in columns if column not in contract.columns)
+    return outer.add("data", own) if own.fields else outer
 
 
-def _parse_csv(rows: DataFrame, headers: Sequence[str]) -> DataFrame:
+def _texts(columns: Iterable[Column]) -> StructType:
+    return StructType([StructField(column.source, StringType()) for column in columns])
+
+
+def _record(contract: Contract, columns: Sequence[Column], read: Expr) -> Expr:
+    own = read["data"] if contract.envelope else read
+    return F.struct(*[(own if c in contract.columns else read)[c.source].alias(c.name) for c in columns])
+
+
+def _parse_csv(rows: DataFrame, contract: Contract, headers: Sequence[str]) -> DataFrame:
     """Parse a line by the header of its own file, so that column order may differ from file to file."""
-    unread = F.struct(F.lit(None).cast(_MAP).alias("_fields"), F.lit(False).alias("_whole"))
-    known = [(F.col("_header") == header, _csv_line(header_names(header))) for header in headers]
-    line = reduce(lambda other, case: F.when(case[0], case[1]).otherwise(other), known, unread)
-    return _once(rows, line).select("*", _no_envelope())
+    known = [(F.col("_header") == header, _csv_line(contract, header_names(header))) for header in headers]
+    unread = _csv_fields(contract, {}, (), F.lit(False))
+    return _once(rows, reduce(lambda other, case: F.when(case[0], case[1]).otherwise(other), known, unread))
 
 
-def _csv_line(names: Sequence[str]) -> Column:
+def _csv_line(contract: Contract, names: Sequence[str]) -> Expr:
     """A line as fields. Spark puts a line with too few or too many values aside in `_odd`.
 
     An odd number of quotes is half a record, whose text has a line break: Spark would take either half for a whole one.
     """
     schema = ", ".join(f"c{i} string" for i in range(len(names))) + ", _odd string"
     line = F.from_csv(F.regexp_replace("_raw", "\r$", ""), schema, {"columnNameOfCorruptRecord": "_odd", "escape": '"'})
-    values = F.array(*[line[f"c{i}"] for i in range(len(names))])
-    fields = F.map_from_arrays(F.array(*map(F.lit, names)), values)
     quotes = F.length("_raw") - F.length(F.replace(F.col("_raw"), F.lit('"')))
-    whole = line["_odd"].isNull() & (quotes % 2 == 0)
-    return F.struct(fields.alias("_fields"), whole.alias("_whole"))
+    values = {name: line[f"c{i}"] for i, name in enumerate(names)}
+    unknown = sorted(set(names) - {column.source for column in contract.columns})
+    return _csv_fields(contract, values, unknown, line["_odd"].isNull() & (quotes % 2 == 0))
 
 
-def _once(rows: DataFrame, record: Column) -> DataFrame:
+def _csv_fields(contract: Contract, values: dict[str, Expr], unknown: Sequence[str], whole: Expr) -> Expr:
+    nothing = F.lit(None).cast("string")
+    record = F.struct(*[values.get(column.source, nothing).alias(column.name) for column in contract.record])
+    names = F.array(*map(F.lit, unknown)) if unknown else F.lit(None).cast("array<string>")
+    return F.struct(
+        record.alias("_record"), whole.alias("_whole"), names.alias("_unknown"), F.lit(False).alias("_repeats")
+    )
+
+
+def _once(rows: DataFrame, record: Expr) -> DataFrame:
     """Add a struct's fields as columns, evaluated once per row.
 
     Without the generator the optimizer copies the parse into every expression that uses a field (measured on the whole
@@ -89,16 +183,11 @@ def _once(rows: DataFrame, record: Column) -> DataFrame:
     return rows.select("*", F.inline(F.array(record)))
 
 
-def _is_half(contract: Contract) -> Column:
+def _is_half(contract: Contract) -> Expr:
     if contract.format == "csv":
         return F.lit(False)
     return F.contains(F.col("_raw"), F.lit("\\u")) & F.col("_raw").rlike(_LONE_SURROGATE)
 
 
-def _repeats(fields: str) -> Column:
-    keys = F.map_keys(fields)
+def _repeats(keys: str) -> Expr:
     return F.size(F.array_distinct(keys)) < F.size(keys)
-
-
-def _no_envelope() -> Column:
-    return F.lit(None).cast(_MAP).alias("_envelope")

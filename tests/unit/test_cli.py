@@ -30,6 +30,10 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         ("contracts", "diff"),
         ("engine",),
         ("dbt", "sync"),
+        ("alerts",),
+        ("alerts", "test"),
+        ("alerts", "list"),
+        ("alerts", "close"),
     ],
 )
 def test_help_everywhere(verb: tuple[str, ...]) -> None:

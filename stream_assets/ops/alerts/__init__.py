@@ -1,0 +1,1 @@
+"""Alerts: conditions become incidents, incidents become alerts, and alerts reach people at least once."""
