@@ -159,6 +159,11 @@ def sla_duration(item: dict[str, Any]) -> timedelta | None:
     return parse_duration(f"{item['value']}{unit[0]}") if known else None
 
 
+def looks_personal(name: str) -> bool:
+    """Whether a column of this name must say how it is protected."""
+    return bool(_LOOKS_PERSONAL.search(name))
+
+
 def _require(condition: object, file: str, field: str, problem: str, remedy: str) -> None:
     if not condition:
         raise ContractError(file, field, problem, remedy)
@@ -531,9 +536,7 @@ def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
     )
     declared = custom.get("pii")
     personal = (
-        "pii" in prop.get("tags", [])
-        or prop.get("classification") == "restricted"
-        or _LOOKS_PERSONAL.search(prop["name"])
+        "pii" in prop.get("tags", []) or prop.get("classification") == "restricted" or looks_personal(prop["name"])
     )
     if declared is None:
         _require(

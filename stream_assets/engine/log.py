@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -30,6 +30,12 @@ def read_log(path: str) -> list[LoggedCommit]:
     except TableNotFoundError:
         return []
     return sorted((_to_commit(info) for info in history), key=lambda commit: commit.version)
+
+
+def newest_entries(commits: Iterable[LoggedCommit]) -> dict[str, Mapping[str, Any]]:
+    """For each ISO day, what the newest of these commits says of it."""
+    ordered = sorted(commits, key=lambda commit: commit.version)
+    return {day: entry for commit in ordered for day, entry in commit.page.get("days", {}).items()}
 
 
 def _to_commit(info: Mapping[str, Any]) -> LoggedCommit:

@@ -1,15 +1,17 @@
-"""How `stream contracts diff` shows what changed, to people and to machines."""
+"""How `stream contracts diff` and `propose` show changes, to people and to machines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import yaml
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stream_assets.contracts.propose import Proposal, to_fragment
 from stream_assets.contracts.versions import DatasetDiff
 
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
@@ -45,6 +47,19 @@ def _verdict(diff: DatasetDiff) -> str:
         return "ok"
     need = f" needs a {diff.needs} version." if diff.new_version else ""
     return f"{diff.verdict}:{need} {diff.advice}"
+
+
+def show_proposal(console: Console, proposal: Proposal) -> None:
+    """The part of the contract that would change, as YAML, with whom it hurts as comments."""
+    for name in proposal.kept:
+        console.print(f"# {name} had no values, but records cannot be told apart or dated without it.", soft_wrap=True)
+    if not proposal.changes:
+        console.print(f"# Nothing to propose: records of {proposal.contract.name} carry the columns of the contract.")
+        return
+    for change in proposal.changes:
+        console.print(f"# {change.field}: {change.kind}. {change.reason}", markup=False, soft_wrap=True)
+    text = yaml.safe_dump(to_fragment(proposal), sort_keys=False, allow_unicode=True)
+    console.print(text.rstrip(), markup=False, soft_wrap=True)
 
 
 def changes_document(diffs: Sequence[DatasetDiff]) -> dict[str, Any]:

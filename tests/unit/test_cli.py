@@ -28,6 +28,7 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         ("contracts",),
         ("contracts", "lint"),
         ("contracts", "diff"),
+        ("contracts", "propose"),
         ("engine",),
         ("dbt", "sync"),
         ("alerts",),
