@@ -244,7 +244,9 @@ def propose_change(
     show_proposal(console, proposal)
     if write and proposal.changes:
         write_proposal(proposal)
-        console.print(f"Written to {contract.file}. Look at it, describe the new columns, and commit it.", soft_wrap=True)
+        console.print(
+            f"Written to {contract.file}. Look at it, describe the new columns, and commit it.", soft_wrap=True
+        )
 
 
 @engine_app.command()
