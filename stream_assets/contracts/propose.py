@@ -1,7 +1,7 @@
 """Proposes the next version of a contract from what its records have been carrying lately.
 
-A field the contract does not know becomes an optional text column. A required column without any value becomes
-optional. Whether to accept that is for people: nothing here changes a file (see `edit.py`).
+A field the contract does not know becomes an optional text column. A required column that the records come
+without becomes optional. Whether to accept that is for people: nothing here changes a file (see `edit.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from stream_assets.contracts.validate import looks_personal
 from stream_assets.contracts.versions import next_version
 
 MAX_NAME = 63
+ABSENT_SHARE = 0.9
+"""A required column is taken for gone when so many of the readable records of a day lack it; late ones may still have it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Drift:
     new: tuple[str, ...]
     """Fields the contract does not know, as delivered."""
     missing: tuple[str, ...]
-    """Columns that had no value at all on the newest day."""
+    """Required columns that the records of the newest day came without."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,17 @@ def find_drift(entries: Mapping[str, Mapping[str, Any]], days: int) -> Drift:
     """What the ledger tells of the last days that had records: any new field, and what the very last one lacks."""
     recent = [entries[day] for day in sorted(entries) if entries[day].get("rows_in")][-days:]
     new = {name for entry in recent for name in entry.get("new_columns", ())}
-    return Drift(tuple(sorted(new)), tuple(recent[-1].get("missing_columns", ())) if recent else ())
+    return Drift(tuple(sorted(new)), tuple(_absent(recent[-1])) if recent else ())
+
+
+def _absent(entry: Mapping[str, Any]) -> list[str]:
+    """Required columns that nearly every readable record lacked. Such records are all in quarantine, by this rule."""
+    broken: Mapping[str, int] = entry.get("violations", {})
+    readable = entry["rows_in"] - sum(n for rule, n in broken.items() if rule.startswith("validity__record__"))
+    lacking = {
+        match[1]: n for rule, n in broken.items() if (match := re.fullmatch("completeness__(.+)__required", rule))
+    }
+    return sorted(name for name, n in lacking.items() if n >= ABSENT_SHARE * readable)
 
 
 def propose(contract: Contract, drift: Drift) -> Proposal:

@@ -29,8 +29,8 @@ STREAM = Path(sys.executable).with_name("stream")
 SPECS = Path(__file__).parents[3] / "stream_assets" / "contracts" / "specs"
 
 
-def entry(rows_in: int = 10, new: tuple[str, ...] = (), missing: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"rows_in": rows_in, "new_columns": list(new), "missing_columns": list(missing)}
+def entry(rows_in: int = 10, new: tuple[str, ...] = (), **violations: int) -> dict[str, Any]:
+    return {"rows_in": rows_in, "new_columns": list(new), "violations": violations}
 
 
 def proposed(made: Contract, *, new: tuple[str, ...] = (), missing: tuple[str, ...] = ()) -> Proposal:
@@ -38,15 +38,25 @@ def proposed(made: Contract, *, new: tuple[str, ...] = (), missing: tuple[str, .
 
 
 def test_drift_is_any_new_field_of_late_and_what_the_last_day_lacks() -> None:
-    """A column that was empty once and came back is not missing; days without records say nothing."""
+    """A column that was absent once and came back is not missing; days without records say nothing."""
     entries = {
         "2026-04-01": entry(new=("old",)),
-        "2026-04-02": entry(new=("a",), missing=("text",)),
-        "2026-04-03": entry(new=("b",), missing=("ratio",)),
+        "2026-04-02": entry(new=("a",), completeness__text__required=10),
+        "2026-04-03": entry(new=("b",), completeness__ratio__required=10, completeness__pieces__required=3),
         "2026-04-04": entry(rows_in=0),
     }
     assert find_drift(entries, days=2) == Drift(("a", "b"), ("ratio",))
     assert find_drift({}, days=7) == Drift((), ())
+
+
+def test_a_column_is_missing_from_the_records_that_could_be_read() -> None:
+    """Lines that are no records lack nothing; a few late records of an older delivery may still have the column."""
+    broken = {
+        "validity__record__malformed": 50,
+        "completeness__pieces__required": 48,
+        "completeness__ratio__required": 40,
+    }
+    assert find_drift({"2026-04-01": entry(100, **broken)}, days=7).missing == ("pieces",)
 
 
 def test_a_new_field_asks_for_a_minor_version(tmp_path: Path) -> None:
