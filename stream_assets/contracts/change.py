@@ -6,8 +6,8 @@ or when what is there has another name, type or meaning. Whatever hurts either s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -58,6 +58,15 @@ def scale_change(field: str, old: Any, new: Any, *, up: Effect, down: Effect) ->
     """A value that went up or down."""
     if old != new:
         yield (up if new > old else down).change(field, f"{show(old)} → {show(new)}")
+
+
+TUNED = Effect("minor", "neutral", "A setting of the pipeline; the promises stay as they are.")
+
+
+def other_changes(prefix: str, old: Any, new: Any, known: Collection[str]) -> Iterator[Change]:
+    """Fields of a dataclass that nobody has given a meaning here: a new one is told from its first day."""
+    for name in [field.name for field in fields(new) if field.name not in known]:
+        yield from fact_change(f"{prefix}{name}", getattr(old, name), getattr(new, name), TUNED)
 
 
 def show(value: Any) -> str:

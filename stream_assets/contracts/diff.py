@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stream_assets.contracts.change import Change, Effect, fact_change, scale_change
+from stream_assets.contracts.change import Change, Effect, fact_change, other_changes, scale_change
 from stream_assets.contracts.diff_columns import column_changes, find_renames
 from stream_assets.contracts.model import Contract, DriftReaction, Expression
 
@@ -72,6 +72,11 @@ STRICTNESS: Mapping[DriftReaction, int] = {"evolve": 0, "discard_column": 0, "qu
 """How much a reaction to unknown columns asks of who delivers."""
 
 
+COMPARED = {*FACTS, *ROLES, *SCALES, "columns", "expressions", "drift", "null_values"}
+IDENTITY = {"name", "version", "file", "fingerprint"}
+"""What a contract is called, not what it says."""
+
+
 def diff_contracts(old: Contract, new: Contract) -> list[Change]:
     """Every difference between two versions of one contract, in the order a contract is read."""
     changes = [
@@ -82,6 +87,7 @@ def diff_contracts(old: Contract, new: Contract) -> list[Change]:
         *_scale_changes(old, new),
         *_drift_change(old.drift, new.drift),
         *_null_changes(old, new),
+        *other_changes("", old, new, COMPARED | IDENTITY),
     ]
     unexplained = not changes and old.version == new.version and old.fingerprint != new.fingerprint
     return [DETAILS.change("document", "edited")] if unexplained else changes

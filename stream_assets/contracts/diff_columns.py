@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from stream_assets.contracts.change import Change, Effect, fact_change, show
+from stream_assets.contracts.change import Change, Effect, fact_change, other_changes, show
 from stream_assets.contracts.model import Column
 
 ADDED = Effect("minor", "neutral", "Records without it are still accepted, and no reader depends on it yet.")
@@ -38,6 +38,11 @@ UNLINKED = Effect("minor", "loosens", "Orphans are not reported any more; no row
 RELINKED = Effect("major", "neutral", "Readers who join by it have to join with something else.")
 DESCRIBED = Effect("patch", "neutral", "Words: the rows stay as they are.")
 EXPLAINED = Effect("patch", "neutral", "It is in the clear as before; now the contract says so, or no longer does.")
+
+
+COMPARED = frozenset(
+    ("name", "type", "source", "description", "required", "pii", "timestamp_format", "options", "allowed", "references")
+)
 
 
 def column_changes(old: Sequence[Column], new: Sequence[Column]) -> Iterator[Change]:
@@ -110,6 +115,7 @@ def _promise_changes(name: str, old: Column, new: Column) -> Iterator[Change]:
     yield from fact_change(f"{field}.pii", old.pii, new.pii, _protection(old, new))
     yield from _reference_change(f"{field}.references", old.references, new.references)
     yield from fact_change(f"{field}.description", old.description, new.description, DESCRIBED)
+    yield from other_changes(f"{field}.", old, new, COMPARED)
 
 
 def _field(name: str) -> str:

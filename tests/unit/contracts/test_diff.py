@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,21 @@ def test_a_renamed_column_keeps_its_role_and_its_promises_are_compared() -> None
 def test_one_value_for_another_hurts_both_sides() -> None:
     found = diff_contracts(BASE, column("status", allowed=("open", "sent")))
     assert [(c.what, c.direction) for c in found] == [("removed paid", "tightens"), ("added sent", "loosens")]
+
+
+@dataclass(frozen=True)
+class Watched(Column):
+    """A column with a setting that the comparison has never heard of."""
+
+    watched: bool = False
+
+
+def test_a_field_that_is_new_in_the_model_is_told() -> None:
+    """Whoever adds one need not remember the comparison for it to be seen."""
+    old, new = (replace(BASE, columns=(Watched("a", "string", "a", watched=flag),)) for flag in (False, True))
+    assert [(c.field, c.what, c.needs) for c in diff_contracts(old, new)] == [
+        ("columns.a.watched", "no → yes", "minor")
+    ]
 
 
 def test_order_of_columns_and_null_values_means_nothing() -> None:
