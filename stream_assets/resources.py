@@ -88,5 +88,6 @@ def _is_gone(error: BaseException) -> bool:
             "Socket closed",
             "INVALID_HANDLE",
             "Connection reset",
+            "stopped SparkContext",
         )
     )

@@ -183,6 +183,7 @@ def _to_column(prop: dict[str, Any]) -> Column:
         options=options,
         allowed=tuple(map(str, allowed)),
         references=(target[0], target[1]) if target else None,
+        profile=_custom(prop).get("profile"),
     )
 
 

@@ -52,6 +52,8 @@ class Column:
     allowed: tuple[str, ...] = ()
     references: tuple[str, str] | None = None
     """(dataset, column) this column points at."""
+    profile: bool | None = None
+    """Whether its distribution is watched; None leaves it to the column's type."""
 
     @property
     def is_kept(self) -> bool:

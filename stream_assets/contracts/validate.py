@@ -526,7 +526,7 @@ def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table:
 
 def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
     custom = {item["property"]: item["value"] for item in prop.get("customProperties", [])}
-    unknown = set(custom) - {"pii"}
+    unknown = set(custom) - {"pii", "profile"}
     _require(
         not unknown,
         file,
@@ -534,7 +534,11 @@ def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
         f"{sorted(unknown)} means nothing here",
         "Remove it or correct the spelling.",
     )
-    declared = custom.get("pii")
+    declared, watched = custom.get("pii"), custom.get("profile", False)
+    _require(isinstance(watched, bool), file, f"{field}.profile", f"is {watched!r}", "Use true or false.")
+    _require(
+        not (watched and declared), file, f"{field}.profile", "would count personal values", "Watch another column."
+    )
     personal = (
         "pii" in prop.get("tags", []) or prop.get("classification") == "restricted" or looks_personal(prop["name"])
     )

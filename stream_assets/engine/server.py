@@ -182,6 +182,8 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.local.dir": str(_folder(settings) / "scratch"),
+        # Shuffled rows pass through files: personal data must not lie there readable, not even for a minute.
+        "spark.io.encryption.enabled": "true",
         "spark.sql.warehouse.dir": str(_folder(settings) / "warehouse"),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 
 from pyarrow import fs
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from stream_assets.engine.server import Connection, connect
 from stream_assets.settings import Settings
@@ -22,8 +24,20 @@ def open_session(settings: Settings) -> SparkSession:
     connection = connect(settings)
     use_token(connection)
     spark = SparkSession.builder.remote(connection.url).getOrCreate()
+    give_up_early(spark, connection)
     register_lake(spark, settings)
     return spark
+
+
+def give_up_early(spark: SparkSession, connection: Connection) -> None:
+    """Do not wait ten minutes, as the client would by default, for our own server to come back: it will not.
+
+    The client's log repeats every error, with its stack, that is raised anyway.
+    """
+    logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL + 1)
+    if connection.token:
+        patience = DefaultPolicy(max_retries=8, backoff_multiplier=4, initial_backoff=50, max_backoff=2_000)
+        spark.client.set_retry_policies([patience])  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def use_token(connection: Connection) -> None:

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
 from stream_assets.engine.server import Connection
-from stream_assets.engine.session import use_token
+from stream_assets.engine.session import give_up_early, use_token
 from stream_assets.gold.project import DbtError, GoldProject, keep_newest
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -125,6 +125,7 @@ def _own_session(connection: Connection) -> Iterator[SparkSession]:
 
     use_token(connection)
     session = SparkSession(connection.url)
+    give_up_early(session, connection)
     original, dbt_spark.SparkSession = dbt_spark.SparkSession, _SessionGiver(session)  # pyright: ignore[reportPrivateImportUsage]
     try:
         yield session

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 import dagster as dg
 
+from stream_assets.contracts.model import Contract
 from stream_assets.quality.outcomes import Outcome
+from stream_assets.quality.profile import profiled
 
 BRONZE_CHECKS = {
     "completeness__delivery__landed": "Bronze holds every record of the files.",
@@ -18,10 +20,20 @@ SILVER_CHECKS = {
     "validity__table__rejected_share": "Few records break a validity rule.",
     "validity__table__warnings": "No record breaks a rule of severity warning.",
     "validity__schema__drift": "Records carry the columns the contract promises.",
-    "uniqueness__table__duplicate_share": "The source does not mostly repeat itself.",
-    "distribution__table__volume": "The volume of each day is close to the trailing median.",
+    "uniqueness__table__duplicate_share": "The source does not repeat itself much more than it used to.",
+    "distribution__table__volume": "The volume of each day is what its weekday and the last weeks let expect.",
     "freshness__table__event_time": "The newest event is within the freshness target.",
 }
+
+
+def silver_checks(contract: Contract) -> dict[str, str]:
+    """The checks of a dataset's Silver: those every dataset has, and one per column whose distribution is watched."""
+    drift = {
+        f"distribution__{c.name}__drift": f"{c.name} is distributed as in the weeks before." for c in profiled(contract)
+    }
+    return SILVER_CHECKS | drift
+
+
 GATES = {"completeness__delivery__landed", "completeness__table__reconciled"}
 """Checks whose failure stops what is downstream: the data cannot be accounted for."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,10 +12,6 @@ from stream_assets.contracts.model import Contract
 Entries = Mapping[str, Mapping[str, Any]]
 
 MAX_REJECTED = 0.05
-MAX_DUPLICATES = 0.5
-BASELINE_DAYS = 28
-NEEDED_DAYS = 7
-VOLUME_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
@@ -87,44 +82,6 @@ def judge_warnings(entries: Entries) -> Outcome:
             rules[rule] = rules.get(rule, 0) + count
     summary = f"{sum(rules.values()):,} times a rule of severity warning was broken" if rules else "no warnings"
     return Outcome("validity__table__warnings", not rules, summary, {"rows_per_rule": rules})
-
-
-def judge_duplicates(entries: Entries) -> Outcome:
-    """A source that repeats itself more than it speaks is broken."""
-    shares = {day: e["duplicates"] / e["rows_in"] for day, e in entries.items() if e["rows_in"]}
-    high = {day: round(share, 4) for day, share in shares.items() if share > MAX_DUPLICATES}
-    total = sum(e["duplicates"] for e in entries.values())
-    summary = f"{total:,} superseded or repeated records removed, worst day {max(shares.values(), default=0):.2%} (limit {MAX_DUPLICATES:.0%})"
-    return Outcome(
-        "uniqueness__table__duplicate_share", not high, summary, {"limit": MAX_DUPLICATES, "days_above": high}
-    )
-
-
-def judge_volume(entries: Entries, history: Entries) -> Outcome:
-    """The records of each day are within a factor of the trailing median; without enough history it says so."""
-    days = sorted(set(history) | set(entries))
-    odd, unknown = {}, 0
-    for day in sorted(entries):
-        past = [history.get(d, entries.get(d, {})).get("rows_in", 0) for d in days if d < day][-BASELINE_DAYS:]
-        past = [n for n in past if n]
-        if len(past) < NEEDED_DAYS:
-            unknown += 1
-            continue
-        median, rows = statistics.median(past), entries[day]["rows_in"]
-        if not median / VOLUME_FACTOR <= rows <= median * VOLUME_FACTOR:
-            odd[day] = {"rows": rows, "median": median}
-    judged = len(entries) - unknown
-    summary = (
-        f"{judged} days within {VOLUME_FACTOR:g} × of the trailing median"
-        if judged
-        else f"no baseline yet ({len([d for d in days if history.get(d, entries.get(d, {})).get('rows_in')])} of {NEEDED_DAYS} days)"
-    )
-    return Outcome(
-        "distribution__table__volume",
-        not odd,
-        f"{len(odd)} days out of range" if odd else summary,
-        {"odd_days": odd, "days_without_baseline": unknown},
-    )
 
 
 def judge_freshness(contract: Contract, newest: datetime | None, now: datetime) -> Outcome:

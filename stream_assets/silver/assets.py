@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
+from stream_assets.quality import drift
 from stream_assets.quality import outcomes as judge
-from stream_assets.quality.checks import SILVER_CHECKS, check_results, check_specs
+from stream_assets.quality.checks import check_results, check_specs, silver_checks
+from stream_assets.quality.profile import is_numeric, profiled
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 from stream_assets.silver.publish import quarantine_table, silver_table
@@ -34,7 +36,7 @@ def _silver_assets(
     @dg.multi_asset(
         name=f"refine_{contract.name}",
         specs=[_silver_spec(settings, contract, partitions), _quarantine_spec(settings, contract, partitions)],
-        check_specs=check_specs(silver, SILVER_CHECKS),
+        check_specs=check_specs(silver, silver_checks(contract)),
         can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=retry,
@@ -125,8 +127,9 @@ def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], done: 
         judge.judge_rules(entries, "validity"),
         judge.judge_warnings(entries),
         judge.judge_drift(entries),
-        judge.judge_duplicates(entries),
-        judge.judge_volume(entries, done.history),
+        drift.judge_duplicates(entries, done.history),
+        drift.judge_volume(entries, done.history),
+        *[drift.judge_column(c.name, entries, done.history, is_numeric=is_numeric(c)) for c in profiled(contract)],
         judge.judge_freshness(contract, _newest({**done.history, **entries}), datetime.now(UTC)),
     ]
 

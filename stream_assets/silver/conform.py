@@ -5,7 +5,9 @@ Pure functions on DataFrames. What is then done with accepted and rejected rows 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column as Expr
@@ -14,6 +16,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Column, Contract
 from stream_assets.quality.evaluate import typed, violations
+from stream_assets.quality.profile import is_numeric, profiled
 from stream_assets.quality.rules import build_rules
 from stream_assets.sources.records import with_record
 
@@ -111,6 +114,15 @@ def _mark_duplicates(rows: DataFrame, contract: Contract, files_per_day: int) ->
     return marked.drop("_share")
 
 
+def _lag() -> Expr:
+    return F.datediff("_delivery_date", "_event_date")
+
+
+def prompt(conformed: DataFrame, lag: int) -> DataFrame:
+    """The sound rows that came as promptly as usual, in the state they had then."""
+    return conformed.where(F.col("_violations").isNull() & (_lag() == lag))
+
+
 def accepted(conformed: DataFrame) -> DataFrame:
     """The rows that belong in Silver."""
     return conformed.where("_violations is null and not _is_duplicate")
@@ -121,44 +133,70 @@ def rejected(conformed: DataFrame) -> DataFrame:
     return conformed.where("_violations is not null")
 
 
-def count_days(conformed: DataFrame, contract: Contract) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Counts:
+    """The ledger entries of some days, and how many days after the event its records usually come."""
+
+    days: dict[str, dict[str, Any]]
+    lag: int
+
+
+def count_days(conformed: DataFrame, contract: Contract) -> Counts:
     """What the ledger says of each event day, in one pass: counts, rows per broken rule, columns that are new or absent.
 
     Rows are counted by the rules they break together, so that no rule needs a pass of its own.
     """
     sound = F.col("_violations").isNull()
-    # A column that a delivery lacks is looked for among the rows that came on time: a late row of another delivery has it.
-    on_time = sound & (F.col("_delivery_date") == F.col("_event_date"))
     optional = [c.name for c in contract.silver if not c.required]
+    numbers = [c.name for c in profiled(contract) if is_numeric(c)]
     moment = F.col(contract.event_time) if contract.event_time else F.col("_delivery_date").cast("timestamp")
-    groups = conformed.groupBy("_event_date", "_violations", "_warnings").agg(
+    groups = conformed.groupBy("_event_date", _lag().alias("lag"), "_violations", "_warnings").agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("_is_duplicate")).alias("duplicates"),
         F.max("_new_columns").alias("new_columns"),
-        F.count_if(on_time).alias("on_time"),
         F.date_format(F.max(F.when(sound, moment)), MOMENT).alias("newest_event"),
-        *[F.count_if(on_time & F.col(name).isNotNull()).alias(f"present:{name}") for name in optional],
+        *[F.count(name).alias(f"present:{name}") for name in optional],
+        *[F.sum(F.col(name).cast("double")).alias(f"sum:{name}") for name in numbers],
     )
+    found = groups.collect()
+    lag = _usual_lag(found)
     days: dict[str, list[Row]] = {}
-    for row in groups.collect():
+    for row in found:
         days.setdefault(row["_event_date"].isoformat(), []).append(row)
-    return {day: _add_up(rows, optional) for day, rows in days.items()}
+    return Counts({day: _add_up(rows, lag, optional, numbers) for day, rows in days.items()}, lag)
 
 
-def _add_up(groups: Sequence[Row], optional: Sequence[str]) -> dict[str, Any]:
-    """The entry of one day, from its rows by the rules they break."""
+def _usual_lag(groups: Sequence[Row]) -> int:
+    """How many days after they happened most of these records were delivered."""
+    rows: dict[int, int] = {}
+    for row in groups:
+        rows[row["lag"]] = rows.get(row["lag"], 0) + row["rows"]
+    return max(sorted(rows), key=lambda lag: rows[lag], default=0)
+
+
+def _add_up(
+    groups: Sequence[Row], lag: int = 0, optional: Sequence[str] = (), numbers: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The entry of one day, from its rows by the rules they break.
+
+    What is compared between days, or looked for in all records of one, is taken from those that came as promptly as usual:
+    later ones come from other deliveries, and the last days still lack them.
+    """
     sound = [row for row in groups if row["_violations"] is None]
-    on_time, duplicates = (sum(row[name] for row in sound) for name in ("on_time", "duplicates"))
+    prompt = [row for row in sound if row["lag"] == lag]
+    duplicates = sum(row["duplicates"] for row in sound)
     return {
         "rows_in": sum(row["rows"] for row in groups),
         "accepted": sum(row["rows"] for row in sound) - duplicates,
         "quarantined": sum(row["rows"] for row in groups if row["_violations"] is not None),
         "duplicates": duplicates,
+        "prompt": sum(row["rows"] for row in groups if row["lag"] == lag),
         "violations": _per_rule(groups, "_violations"),
         "warnings": _per_rule(groups, "_warnings"),
         "new_columns": [n for n in max((row["new_columns"] or "" for row in groups), default="").split(",") if n],
-        "missing_columns": [n for n in optional if on_time and not any(row[f"present:{n}"] for row in sound)],
+        "missing_columns": [n for n in optional if prompt and not any(row[f"present:{n}"] for row in prompt)],
         "newest_event": max((row["newest_event"] for row in sound if row["newest_event"]), default=None),
+        "sums": {n: math.fsum(row[f"sum:{n}"] or 0 for row in prompt) for n in numbers},
     }
 
 
@@ -170,5 +208,5 @@ def _per_rule(groups: Sequence[Row], column: str) -> dict[str, int]:
     return counts
 
 
-NOTHING: dict[str, Any] = _add_up([], [])
+NOTHING: dict[str, Any] = _add_up([])
 """The entry of a day without any record."""

@@ -20,11 +20,12 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit, read_ledger
 from stream_assets.errors import LakeError
+from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
-from stream_assets.silver.conform import NOTHING, accepted, conform, count_days, rejected
+from stream_assets.silver.conform import NOTHING, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
 
-REFINE_VERSION = 2
+REFINE_VERSION = 3
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
 ROWS_PER_FILE = 2_000_000
 MAX_ROUNDS = 5
@@ -151,7 +152,11 @@ def _headers(bronze: DataFrame) -> list[str]:
 def _entries(conformed: DataFrame, task: Task) -> Entries:
     """The ledger entry of each day, counted before anything is written."""
     counted = count_days(conformed, task.contract)
-    return {d: {**counted.get(d, NOTHING), "inputs": task.inputs[d]} for d in (day.isoformat() for day in task.days)}
+    profiles = profile_days(prompt(conformed, counted.lag), task.contract)
+    return {
+        d: {**counted.days.get(d, NOTHING), "profile": profiles.get(d, {}), "inputs": task.inputs[d]}
+        for d in (day.isoformat() for day in task.days)
+    }
 
 
 def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: Entries) -> None:

@@ -159,7 +159,7 @@ def materialize(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, **conf
 
 def test_the_latest_result_of_a_check_counts() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
-        keys = [dg.AssetCheckKey(KEY, name) for name in ("gate", "odd", "never_run")]
+        keys = {dg.AssetCheckKey(KEY, name): f"{name} holds" for name in ("gate", "odd", "never_run")}
         materialize(instance, readings, passed=False)
         assert [(c.name, c.passed, c.is_gate) for c in latest_checks(instance, keys)] == [
             ("gate", False, True),

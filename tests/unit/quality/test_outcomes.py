@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stream_assets.quality import drift
 from stream_assets.quality import outcomes as judge
 from stream_assets.quality.checks import BRONZE_CHECKS, GATES, SILVER_CHECKS
 from tests.documents import contract
@@ -81,34 +82,6 @@ def test_without_records_there_is_nothing_to_reject() -> None:
     assert (found.passed, found.summary) == (True, "no records")
 
 
-def test_duplicates() -> None:
-    """Corrections are normal; a source that mostly repeats itself is not."""
-    assert judge.judge_duplicates({"2025-01-01": entry(100, 0, 50)}).passed
-    assert not judge.judge_duplicates({"2025-01-01": entry(100, 0, 51)}).passed
-    assert judge.judge_duplicates({"2025-01-01": entry(0)}).passed
-
-
-@pytest.mark.parametrize(
-    ("rows", "passed"), [(100, True), (300, True), (34, True), (301, False), (33, False), (0, False)]
-)
-def test_volume_stays_near_the_median(rows: int, passed: bool) -> None:
-    found = judge.judge_volume({"2025-02-01": entry(rows)}, days(7))
-    assert found.passed is passed
-    assert bool(found.facts["odd_days"]) is not passed
-
-
-def test_volume_without_a_baseline_says_so() -> None:
-    """A check that cannot judge yet must not look like one that did."""
-    found = judge.judge_volume({"2025-02-01": entry(1)}, days(5))
-    assert (found.passed, found.summary) == (True, "no baseline yet (6 of 7 days)")
-    assert found.facts["days_without_baseline"] == 1
-
-
-def test_volume_ignores_days_that_came_later() -> None:
-    """A backfill of an old day is measured against what was before it."""
-    assert judge.judge_volume({"2024-12-01": entry(1)}, days(10)).summary.startswith("no baseline yet")
-
-
 @pytest.mark.parametrize(
     ("age", "passed"), [(timedelta(days=3), True), (timedelta(days=3, seconds=1), False), (-timedelta(hours=1), True)]
 )
@@ -157,8 +130,8 @@ def test_every_declared_check_is_judged(tmp_path: Path) -> None:
         judge.judge_rules(counts, "validity"),
         judge.judge_warnings(counts),
         judge.judge_drift(counts),
-        judge.judge_duplicates(counts),
-        judge.judge_volume(counts, {}),
+        drift.judge_duplicates(counts, {}),
+        drift.judge_volume(counts, {}),
         judge.judge_freshness(contract(tmp_path), None, NOW),
     ]
     bronze = [judge.judge_delivery({}, {}), judge.judge_files([], [])]
