@@ -1,7 +1,7 @@
 """Bronze as Dagster assets: one per contract, one day of deliveries per partition."""
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -9,7 +9,8 @@ from stream_assets.bronze.land import Landing, bronze_table, land
 from stream_assets.contracts.model import Contract
 from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
 from stream_assets.quality.checks import BRONZE_CHECKS, check_results, check_specs
-from stream_assets.quality.outcomes import judge_delivery, judge_files
+from stream_assets.quality.drift import VOLUME_CHANGE, judge_deliveries
+from stream_assets.quality.outcomes import Outcome, judge_arrival, judge_delivery, judge_files
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 from stream_assets.sla.policies import freshness_policy
@@ -51,7 +52,7 @@ def _bronze_asset(
     @dg.multi_asset(
         name=f"land_{contract.name}",
         specs=[spec],
-        check_specs=check_specs(key, BRONZE_CHECKS),
+        check_specs=check_specs(key, contract, BRONZE_CHECKS),
         can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=retry,
@@ -67,10 +68,22 @@ def _bronze_asset(
         )
         if key in context.selected_asset_keys:
             yield dg.MaterializeResult(key, metadata=_metadata(landing))
-        outcomes = [judge_delivery(landing.rows, landing.expected), judge_files(landing.problems, landing.incomplete)]
-        yield from check_results(key, outcomes, context.selected_asset_check_keys)
+        yield from check_results(key, contract, _judge(contract, landing), context.selected_asset_check_keys)
 
     return land_deliveries
+
+
+def _judge(contract: Contract, landing: Landing) -> list[Outcome]:
+    """Every check of Bronze, from what landing saw and its ledger."""
+    known = {**landing.history, **landing.entries}
+    arrived = max((e["arrived"] for e in known.values() if e.get("arrived")), default=None)
+    limit = contract.limit("distribution__delivery__volume", VOLUME_CHANGE)
+    return [
+        judge_delivery(landing.rows, landing.expected),
+        judge_files(landing.problems, landing.incomplete),
+        judge_arrival(contract, datetime.fromisoformat(arrived) if arrived else None, datetime.now(UTC)),
+        judge_deliveries(landing.entries, landing.history, limit),
+    ]
 
 
 def _metadata(landing: Landing) -> dict[str, dg.MetadataValue]:

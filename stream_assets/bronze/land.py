@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,10 @@ class Landing:
     """Files set aside, with the reason."""
     incomplete: tuple[date, ...] = ()
     """Days whose producer is still writing."""
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The ledger of the days asked for, by ISO day."""
+    history: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Everything the ledger said before."""
 
 
 def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
@@ -69,13 +74,14 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     delta.ensure(spark, table)
     found = inspect_deliveries(settings, contract, days)
     deliveries = [d for d in found if d.is_complete]
-    before = read_ledger(spark, table.qualified)
+    before = read_ledger(spark, table.qualified, days)
     changed = [d for d in deliveries if before.get(d.day.isoformat(), {}).get("files") != _fingerprint(d)]
     # Event days that lose a record are touched as much as those that get one.
     replaced = [d.day for d in changed if d.day.isoformat() in before]
     lost = {event for _, event in _count(spark, table, replaced)} if replaced else set()
+    written = {d.day.isoformat(): _ledger_entry(d) for d in changed}
     if changed:
-        _write(spark, table, contract, changed, run_id)
+        _write(spark, table, contract, changed, Commit(run_id, contract.name, "bronze", contract.version, written))
     landed = tuple(d.day for d in changed)
     counts = _count(spark, table, days)
     return Landing(
@@ -85,27 +91,28 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
         touched=tuple(sorted(lost | {event for delivered, event in counts if delivered in landed})),
         problems=tuple(f for d in deliveries for f in d.files if f.problem),
         incomplete=tuple(d.day for d in found if not d.is_complete),
+        entries={d: e for d, e in {**before, **written}.items() if date.fromisoformat(d) in set(days)},
+        history=before,
     )
 
 
 def _write(
-    spark: SparkSession, table: delta.Table, contract: Contract, deliveries: Sequence[Delivery], run_id: str
+    spark: SparkSession, table: delta.Table, contract: Contract, deliveries: Sequence[Delivery], commit: Commit
 ) -> None:
     files = [file for delivery in deliveries for file in delivery.readable]
     with one_task_per_file(spark):
         received = read_files(spark, files)
         headers = sorted({f.header for f in files if f.header})
         rows = stamp(received, contract, headers).select(
-            "*", F.lit(run_id).alias("_run_id"), F.lit(contract.version).alias("_contract_version")
+            "*", F.lit(commit.run_id).alias("_run_id"), F.lit(contract.version).alias("_contract_version")
         )
-        entries = {d.day.isoformat(): _ledger_entry(d) for d in deliveries}
-        commit = Commit(run_id, contract.name, "bronze", contract.version, entries)
         delta.replace_days(table, rows, days=[d.day for d in deliveries], commit=commit)
 
 
 def _ledger_entry(delivery: Delivery) -> dict:
     return {
         "rows_in": delivery.rows,
+        "arrived": max(f.modified for f in delivery.files).isoformat() if delivery.files else None,
         "files": _fingerprint(delivery),
         "sources": {f.source: f.rows for f in delivery.readable},
         "unreadable": {f.source: f.problem for f in delivery.files if f.problem},

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from stream_assets.contracts.model import Column, Contract, Expression
+from stream_assets.contracts.model import Bounds, CheckSetting, Column, Contract, Expression
 from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, sla_duration, validate
 from stream_assets.errors import ContractError
 
@@ -156,6 +156,8 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
         landing_path=landing["path"],
         format=landing["format"],
         expressions=tuple(_to_expression(q) for q in table.get("quality", []) if "expression" in _implementation(q)),
+        row_counts=tuple(_to_bounds(q) for q in table.get("quality", []) if q.get("metric") == "rowCount"),
+        check_settings=tuple(CheckSetting(**item) for item in custom.get("checks", ())),
         drift=custom.get("schemaDrift", "evolve"),
         null_values=tuple(map(str, custom.get("nullValues", ()))),
         min_keep=float(custom.get("minKeep", 0.8)),
@@ -195,6 +197,23 @@ def _to_expression(item: dict[str, Any]) -> Expression:
         dimension=item["dimension"],
         description=item.get("description", ""),
     )
+
+
+def _to_bounds(item: dict[str, Any]) -> Bounds:
+    low, high = item.get("mustBeBetween", (None, None))
+    exact = item.get("mustBe")
+    minimums = [exact, low, item.get("mustBeGreaterOrEqualTo"), _next(item.get("mustBeGreaterThan"), 1)]
+    maximums = [exact, high, item.get("mustBeLessOrEqualTo"), _next(item.get("mustBeLessThan"), -1)]
+    return Bounds(
+        item["id"],
+        next((n for n in minimums if n is not None), None),
+        next((n for n in maximums if n is not None), None),
+    )
+
+
+def _next(bound: float | None, step: int) -> float | None:
+    """The nearest whole number inside an open bound."""
+    return None if bound is None else bound + step
 
 
 def _implementation(item: dict[str, Any]) -> dict[str, Any]:

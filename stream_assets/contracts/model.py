@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ PiiStrategy = Literal["hash", "tokenize", "mask", "drop", "keep"]
 DriftReaction = Literal["evolve", "freeze", "discard_column", "quarantine_row"]
 FileFormat = Literal["jsonl", "csv", "parquet"]
 Severity = Literal["error", "warning"]
+Strictness = Literal["gate", "warn", "sample"]
 
 RESERVED_COLUMNS = (
     "_raw",
@@ -78,6 +80,28 @@ class Expression:
 
 
 @dataclass(frozen=True)
+class CheckSetting:
+    """How strictly a check or a rule is applied, where a contract departs from the default."""
+
+    check: str
+    """Name of a check or of a row rule; * stands for any text."""
+    strictness: Strictness | None = None
+    limit: float | None = None
+    """What the check tolerates: a share of records, or a factor for volume."""
+    fraction: float | None = None
+    """The share of records a sampled rule looks at."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a contract promises about the records of one day."""
+
+    id: str
+    minimum: float | None
+    maximum: float | None
+
+
+@dataclass(frozen=True)
 class Contract:
     """One dataset: its shape, its promises and how it is delivered."""
 
@@ -112,6 +136,9 @@ class Contract:
     file: Path
     fingerprint: str
     """Hash of the contract's meaning: two equal fingerprints compile to the same pipeline."""
+    row_counts: tuple[Bounds, ...] = ()
+    """How many records a day may have."""
+    check_settings: tuple[CheckSetting, ...] = ()
 
     @cached_property
     def record(self) -> tuple[Column, ...]:
@@ -128,6 +155,16 @@ class Contract:
         """How old the newest event may be. A target of days allows for the day itself, which is delivered when it is over."""
         day = timedelta(days=1)
         return self.freshness + (day if self.freshness >= day else timedelta())
+
+    def setting(self, check: str) -> CheckSetting:
+        """How strictly a check is applied; the last of the contract's settings that names it wins."""
+        found = [s for s in self.check_settings if fnmatchcase(check, s.check)]
+        return found[-1] if found else CheckSetting(check)
+
+    def limit(self, check: str, default: float) -> float:
+        """What a check tolerates."""
+        given = self.setting(check).limit
+        return default if given is None else given
 
     def column(self, name: str) -> Column:
         """The column of that name."""

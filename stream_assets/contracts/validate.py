@@ -9,8 +9,11 @@ import importlib.resources
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from datetime import date, timedelta
+from fnmatch import fnmatchcase
 from functools import cache
+from itertools import product
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -56,8 +59,24 @@ CUSTOM_PROPERTIES = frozenset(
         "minKeep",
         "schemaDrift",
         "nullValues",
+        "checks",
     ]
 )
+ROW_COUNT_BOUNDS = {
+    "mustBe",
+    "mustBeBetween",
+    "mustBeGreaterThan",
+    "mustBeGreaterOrEqualTo",
+    "mustBeLessThan",
+    "mustBeLessOrEqualTo",
+}
+FAMILIES = ("freshness", "completeness", "uniqueness", "validity", "consistency", "distribution")
+ROW_RULES = ("type", "required", "allowed", "range", "length", "pattern", "format", "window")
+CHECKS = (
+    *("landed", "readable", "reconciled", "rejected_share", "warnings", "drift", "duplicate_share", "volume"),
+    *("event_time", "row_count", "references", "arrived"),
+)
+"""The last word of the names of row rules and of checks: family__subject__word."""
 MAX_COLUMNS = 1_000
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _LOOKS_PERSONAL = re.compile(
@@ -339,6 +358,7 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
         f"is {keep!r}",
         "Give a fraction from 0 to 1.",
     )
+    _check_settings(file, document, custom)
     _check_replay(file, custom)
     _check_service_levels(file, document, custom)
     keys = [p for p in document["schema"][0]["properties"] if p.get("primaryKey")]
@@ -501,6 +521,9 @@ def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table:
         body = rule.get("implementation")
         text = body.get("expression") if isinstance(body, dict) else None
         expression = isinstance(text, str) and text.strip()
+        if table and rule.get("metric") == "rowCount":
+            _check_row_count(file, where, rule)
+            continue
         if table:
             ok = (
                 rule.get("type") == "custom" and rule.get("engine") == "stream" and expression and rule.get("dimension")
@@ -517,11 +540,89 @@ def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table:
             odd = [v for v in values or () if isinstance(v, bool) or not isinstance(v, str | int | float)] if ok else []
             _require(not odd, file, f"{where}.arguments.validValues", f"holds {odd}", "Quote it as text.")
         form = (
-            "engine: stream with implementation.expression and a dimension"
+            "engine: stream with implementation.expression and a dimension, or metric: rowCount with a bound"
             if table
             else "metric: invalidValues with arguments.validValues and mustBe: 0"
         )
         _require(ok, file, where, "cannot be enforced", f"Use {form}.")
+
+
+def _check_row_count(file: str, where: str, rule: dict[str, Any]) -> None:
+    given = [name for name in rule if name.startswith("mustBe")]
+    values = [v for name in given for v in (rule[name] if isinstance(rule[name], list) else [rule[name]])]
+    whole = all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in values)
+    _require(
+        given and set(given) <= ROW_COUNT_BOUNDS and whole,
+        file,
+        where,
+        "bounds no row count",
+        f"Use whole numbers with {', '.join(sorted(ROW_COUNT_BOUNDS))}.",
+    )
+    _require(rule.get("unit", "rows") == "rows", file, f"{where}.unit", "is not rows", "Leave it out.")
+
+
+def _check_settings(file: str, document: dict[str, Any], custom: dict[str, Any]) -> None:
+    """How strictly checks are applied. A setting for a check that does not exist would be a promise nobody keeps."""
+    table = document["schema"][0]
+    columns = [*[p["name"] for p in table["properties"]], *[c.name for c in ENVELOPE if custom.get("envelope")]]
+    promises = [str(rule.get("id")) for rule in table.get("quality", [])]
+    rules = _names(("record",), promises) | _names(columns, ROW_RULES)
+    checks = rules | _names((*columns, "table", "schema", "delivery"), CHECKS)
+    field, settings = "customProperties.checks", custom.get("checks", [])
+    _require(isinstance(settings, list), file, field, "is not a list", "List {check, strictness, limit, fraction}.")
+    for position, item in enumerate(settings):
+        where = f"{field}[{position}]"
+        ok = isinstance(item, dict) and isinstance(item.get("check"), str)
+        _require(ok, file, where, "names no check", "Say {check: NAME, strictness: gate}.")
+        is_sample = item.get("strictness") == "sample"
+        known = any(fnmatchcase(name, item["check"]) for name in (rules if is_sample else checks))
+        _require(
+            known,
+            file,
+            f"{where}.check",
+            f"{item['check']!r} is no {'row rule' if is_sample else 'check or rule'} of this dataset",
+            "Use a name the Dagster UI or quarantine shows; * stands for any text.",
+        )
+        unknown = sorted(set(item) - {"check", "strictness", "limit", "fraction"})
+        _require(not unknown, file, where, f"{unknown} means nothing here", "Correct the spelling or remove it.")
+        strictness, fraction = item.get("strictness"), item.get("fraction")
+        _require(
+            strictness in (None, "gate", "warn", "sample"),
+            file,
+            f"{where}.strictness",
+            f"is {strictness!r}",
+            "Use gate, warn or sample.",
+        )
+        _require(
+            (strictness == "sample") == (fraction is not None),
+            file,
+            f"{where}.fraction",
+            "belongs to strictness sample, and sample needs it",
+            "Say {strictness: sample, fraction: 0.1}.",
+        )
+        _require(
+            fraction is None or (_is_number(fraction) and 0 < fraction <= 1),
+            file,
+            f"{where}.fraction",
+            f"is {fraction!r}",
+            "Use a share above 0 and up to 1.",
+        )
+        limit = item.get("limit")
+        _require(
+            limit is None or (_is_number(limit) and limit >= 0),
+            file,
+            f"{where}.limit",
+            f"is {limit!r}",
+            "Use a number.",
+        )
+
+
+def _names(subjects: Iterable[str], words: Iterable[str]) -> set[str]:
+    return {"__".join(parts) for parts in product(FAMILIES, subjects, words)}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
@@ -594,6 +695,8 @@ def _check_expressions(file: str, document: dict[str, Any]) -> None:
     known = {p["name"] for p in table["properties"]} | {c.name for c in ENVELOPE if envelope} | _SQL_WORDS
     for position, rule in enumerate(table.get("quality", [])):
         where = f"schema[0].quality[{position}].implementation.expression"
+        if rule.get("metric") == "rowCount":
+            continue
         text = str(rule["implementation"]["expression"])
         bare = re.sub(r"'(?:[^'\\]|'')*'", "''", text)
         odd = re.search(r"--|/\*|[;`\"\\{}\[\]$@#]", bare)

@@ -137,7 +137,7 @@ def _create(spark: SparkSession, table: Table) -> None:
     partition = f"partitioned by ({table.partition_by})" if table.partition_by else ""
     properties = {
         "delta.dataSkippingStatsColumns": ",".join(table.stats_columns),
-        "delta.logRetentionDuration": "interval 90 days",
+        "delta.logRetentionDuration": "interval 3650 days",
         "delta.deletedFileRetentionDuration": "interval 30 days",
     }
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())

@@ -10,7 +10,7 @@ from typing import Any
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from stream_assets.engine.ledger import _parse
+from stream_assets.engine.ledger import parse_page
 
 
 @dataclass(frozen=True)
@@ -41,4 +41,4 @@ def newest_entries(commits: Iterable[LoggedCommit]) -> dict[str, Mapping[str, An
 def _to_commit(info: Mapping[str, Any]) -> LoggedCommit:
     milliseconds = info.get("inCommitTimestamp") or info["timestamp"]
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return LoggedCommit(info["version"], moment, _parse(info.get("userMetadata")))
+    return LoggedCommit(info["version"], moment, parse_page(info.get("userMetadata")))

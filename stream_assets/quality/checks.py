@@ -13,6 +13,8 @@ from stream_assets.quality.profile import profiled
 BRONZE_CHECKS = {
     "completeness__delivery__landed": "Bronze holds every record of the files.",
     "validity__delivery__readable": "Every file could be read.",
+    "freshness__delivery__arrived": "The newest file arrived within the freshness target.",
+    "distribution__delivery__volume": "A delivery has as many records as its weekday and the last weeks let expect.",
 }
 SILVER_CHECKS = {
     "completeness__table__reconciled": "Rows in = accepted + quarantined + duplicates, on every day.",
@@ -31,35 +33,47 @@ def silver_checks(contract: Contract) -> dict[str, str]:
     drift = {
         f"distribution__{c.name}__drift": f"{c.name} is distributed as in the weeks before." for c in profiled(contract)
     }
-    return SILVER_CHECKS | drift
+    promised = {"completeness__table__row_count": "Each day has as many records as the contract promises."}
+    return SILVER_CHECKS | (promised if contract.row_counts else {}) | drift
 
 
 GATES = {"completeness__delivery__landed", "completeness__table__reconciled"}
-"""Checks whose failure stops what is downstream: the data cannot be accounted for."""
+"""Checks that are gates unless a contract says otherwise: when they fail, the data cannot be accounted for."""
 
 
-def check_specs(key: dg.AssetKey, checks: dict[str, str]) -> list[dg.AssetCheckSpec]:
+def is_gate(contract: Contract, check: str) -> bool:
+    """Whether a failure of this check stops what is downstream, dbt models included."""
+    given = contract.setting(check).strictness
+    is_frozen = contract.drift == "freeze" and check == "validity__schema__drift"
+    return given == "gate" or (given is None and (check in GATES or is_frozen))
+
+
+def check_specs(key: dg.AssetKey, contract: Contract, checks: dict[str, str]) -> list[dg.AssetCheckSpec]:
     """Specs of a layer's checks; they are yielded by the step that makes the asset."""
     return [
         dg.AssetCheckSpec(
-            name, asset=key, description=text, blocking=name in GATES, metadata={"family": name.split("__")[0]}
+            name,
+            asset=key,
+            description=text,
+            blocking=is_gate(contract, name),
+            metadata={"family": name.split("__")[0], "strictness": "gate" if is_gate(contract, name) else "warn"},
         )
         for name, text in checks.items()
     ]
 
 
 def check_results(
-    key: dg.AssetKey, outcomes: Iterable[Outcome], selected: Collection[dg.AssetCheckKey]
+    key: dg.AssetKey, contract: Contract, outcomes: Iterable[Outcome], selected: Collection[dg.AssetCheckKey]
 ) -> Iterator[dg.AssetCheckResult]:
     """Outcomes of the checks that this step was asked to run."""
     for outcome in outcomes:
         if dg.AssetCheckKey(key, outcome.name) in selected:
-            severity = dg.AssetCheckSeverity.ERROR if outcome.name in GATES else dg.AssetCheckSeverity.WARN
+            gate = is_gate(contract, outcome.name)
             yield dg.AssetCheckResult(
                 asset_key=key,
                 check_name=outcome.name,
                 passed=outcome.passed,
-                severity=severity,
+                severity=dg.AssetCheckSeverity.ERROR if gate else dg.AssetCheckSeverity.WARN,
                 description=outcome.summary,
                 metadata={
                     name: dg.MetadataValue.json(value) if isinstance(value, dict | list) else value

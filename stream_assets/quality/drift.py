@@ -10,6 +10,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -34,7 +35,7 @@ DUPLICATES_RISE = 0.05
 Profile = Mapping[str, Any]
 
 
-def judge_volume(entries: Entries, history: Entries) -> Outcome:
+def judge_volume(entries: Entries, history: Entries, limit: float = VOLUME_CHANGE) -> Outcome:
     """The records of each day are near what its weekday and the last four weeks let expect.
 
     Counted are those that came as promptly as usual: the last days still lack their stragglers.
@@ -51,7 +52,7 @@ def judge_volume(entries: Entries, history: Entries) -> Outcome:
         found, expected = entries[day]["prompt"], _expected_rows(day, past)
         spread = max(0.05, 3 / math.sqrt(expected), _spread([n / _expected_rows(d, past) for d, n in past.items()]))
         ratio = found / expected
-        if abs(ratio - 1) / spread > MAX_Z and not 1 / VOLUME_CHANGE <= ratio <= VOLUME_CHANGE:
+        if abs(ratio - 1) / spread > MAX_Z and not 1 / limit <= ratio <= limit:
             odd[day] = {"rows": found, "expected": round(expected), "ratio": round(ratio, 2)}
     name, facts = "distribution__table__volume", {"odd_days": odd, "trend": sparkline([rows[d] for d in sorted(rows)])}
     if not judged:
@@ -60,9 +61,15 @@ def judge_volume(entries: Entries, history: Entries) -> Outcome:
     summary = (
         f"{worst}: {odd[worst]['rows']:,} records, {odd[worst]['expected']:,} expected"
         if worst
-        else f"{_days(judged)} within {VOLUME_CHANGE:g} × of what was expected"
+        else f"{_days(judged)} within {limit:g} × of what was expected"
     )
     return Outcome(name, not odd, summary, facts)
+
+
+def judge_deliveries(entries: Entries, history: Entries, limit: float = VOLUME_CHANGE) -> Outcome:
+    """The same of what was delivered, before anything is made of it."""
+    counted = [{d: {"prompt": e["rows_in"]} for d, e in part.items()} for part in (entries, history)]
+    return replace(judge_volume(*counted, limit), name="distribution__delivery__volume")
 
 
 def _expected_rows(day: str, past: Mapping[str, int]) -> float:
@@ -72,14 +79,14 @@ def _expected_rows(day: str, past: Mapping[str, int]) -> float:
     return statistics.median(same) if len(same) >= WEEKDAYS_NEEDED else middle
 
 
-def judge_duplicates(entries: Entries, history: Entries) -> Outcome:
+def judge_duplicates(entries: Entries, history: Entries, most: float = MAX_DUPLICATES) -> Outcome:
     """A source does not mostly repeat itself, nor suddenly much more than it used to."""
     known = {**history, **entries}
     shares = {day: e["duplicates"] / e["rows_in"] for day, e in known.items() if e.get("rows_in")}
     high: dict[str, Any] = {}
     for day in sorted(set(entries) & set(shares)):
         past = list(_before(day, shares).values())
-        limit = MAX_DUPLICATES
+        limit = most
         if len(past) >= NEEDED_DAYS:
             middle = statistics.median(past)
             limit = min(limit, middle + max(DUPLICATES_RISE, MAX_Z * _spread(past)))
@@ -93,7 +100,9 @@ def judge_duplicates(entries: Entries, history: Entries) -> Outcome:
     return Outcome("uniqueness__table__duplicate_share", not high, summary, {"days_above": high})
 
 
-def judge_column(column: str, entries: Entries, history: Entries, *, is_numeric: bool) -> Outcome:
+def judge_column(
+    column: str, entries: Entries, history: Entries, *, is_numeric: bool, limit: float = MAX_PSI
+) -> Outcome:
     """The values of a column are distributed as in the weeks before: shape, categories, and the mean of numbers."""
     known = {
         day: {**e["profile"][column], "sum": e["sums"].get(column, 0.0)}
@@ -106,7 +115,7 @@ def judge_column(column: str, entries: Entries, history: Entries, *, is_numeric:
         if len(past) < NEEDED_DAYS:
             continue
         judged += 1
-        if findings := _compare(known[day], list(past.values()), is_numeric=is_numeric):
+        if findings := _compare(known[day], list(past.values()), limit, is_numeric=is_numeric):
             odd[day] = findings
     if not judged:
         return Outcome(name, True, _no_baseline(len(known)), {})
@@ -117,21 +126,23 @@ def judge_column(column: str, entries: Entries, history: Entries, *, is_numeric:
     return Outcome(name, not odd, summary, {"odd_days": odd})
 
 
-def _compare(found: Profile, past: Sequence[Profile], *, is_numeric: bool) -> list[str]:
+def _compare(found: Profile, past: Sequence[Profile], limit: float, *, is_numeric: bool) -> list[str]:
     """What is odd about a day, in words."""
     baseline: Counter[str] = Counter()
     for profile in past:
         baseline.update(profile["counts"])
-    findings = [*_shape(found["counts"], baseline), *_nulls(found, past)]
+    findings = [*_shape(found["counts"], baseline, limit), *_nulls(found, past)]
     return findings + (_mean(found, past) if is_numeric else _categories(found, past, baseline))
 
 
-def _shape(counts: Mapping[str, int], baseline: Mapping[str, int]) -> list[str]:
+def _shape(counts: Mapping[str, int], baseline: Mapping[str, int], limit: float) -> list[str]:
     rows, rows_before = sum(counts.values()), sum(baseline.values())
     if rows < MIN_EXPECTED or not rows_before:
         return []
     found, noise = psi(counts, baseline), (len({*counts, *baseline}) - 1) * (1 / rows + 1 / rows_before)
-    return [f"shape differs (PSI {found:.2f}, limit {MAX_PSI + 3 * noise:.2f})"] if found > MAX_PSI + 3 * noise else []
+    # Two samples of one population differ by about `noise`.
+    limit += 3 * noise
+    return [f"shape differs (PSI {found:.2f}, limit {limit:.2f})"] if found > limit else []
 
 
 def psi(counts: Mapping[str, int], baseline: Mapping[str, int]) -> float:

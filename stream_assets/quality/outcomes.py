@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Any
 
 from stream_assets.contracts.model import Contract
@@ -12,6 +14,8 @@ from stream_assets.contracts.model import Contract
 Entries = Mapping[str, Mapping[str, Any]]
 
 MAX_REJECTED = 0.05
+MOST_ROWS = 0.5
+"""A column that most records lack, or have with another type, has drifted; fewer are just bad records."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +49,21 @@ def judge_reconciliation(entries: Entries, landed: Mapping[str, int]) -> Outcome
     )
 
 
-def judge_rules(entries: Entries, family: str) -> Outcome:
+def judge_rules(entries: Entries, family: str, limit: float = MAX_REJECTED) -> Outcome:
     """The share of records that broke a rule of this family stays small, day by day."""
     shares = {day: _broken(e, family) / e["rows_in"] for day, e in entries.items() if e["rows_in"]}
     worst = max(shares, key=lambda day: shares[day], default=None)
-    high = {day: round(share, 4) for day, share in shares.items() if share > MAX_REJECTED}
+    high = {day: round(share, 4) for day, share in shares.items() if share > limit}
     rules: dict[str, int] = {}
     for e in entries.values():
         for rule, count in _of_family(e, family).items():
             rules[rule] = rules.get(rule, 0) + count
-    summary = f"worst day {worst}: {shares[worst]:.2%} of records (limit {MAX_REJECTED:.0%})" if worst else "no records"
+    summary = f"worst day {worst}: {shares[worst]:.2%} of records (limit {limit:.1%})" if worst else "no records"
     return Outcome(
         f"{family}__table__rejected_share",
         not high,
         summary,
-        {"limit": MAX_REJECTED, "days_above": high, "rows_per_rule": rules},
+        {"limit": limit, "days_above": high, "rows_per_rule": rules},
     )
 
 
@@ -99,6 +103,15 @@ def judge_freshness(contract: Contract, newest: datetime | None, now: datetime) 
     )
 
 
+def judge_arrival(contract: Contract, newest: datetime | None, now: datetime) -> Outcome:
+    """The newest delivery arrived within the target, whatever its records are about."""
+    age = now - newest if newest else None
+    limit = contract.freshness_limit
+    summary = f"last file {_hours(age)} ago (target {_hours(limit)})" if age is not None else "no delivery yet"
+    facts = {"last_arrival": newest.isoformat() if newest else None}
+    return Outcome("freshness__delivery__arrived", age is not None and age <= limit, summary, facts)
+
+
 def judge_delivery(rows: Mapping[Any, int], expected: Mapping[Any, int]) -> Outcome:
     """Bronze holds as many records as the files do, counted without Spark."""
     wrong = {
@@ -124,18 +137,44 @@ def judge_files(problems: Sequence[Any], incomplete: Sequence[Any]) -> Outcome:
     return Outcome("validity__delivery__readable", not problems and not incomplete, summary, facts)
 
 
-def judge_drift(entries: Entries) -> Outcome:
-    """Records carry the contract's columns, no more and no less."""
-    new = {day: e["new_columns"] for day, e in entries.items() if e["new_columns"]}
-    missing = {day: e["missing_columns"] for day, e in entries.items() if e["missing_columns"]}
-    summary = (
-        "columns as promised"
-        if not new and not missing
-        else f"new columns on {len(new)} days, columns without any value on {len(missing)}"
-    )
-    return Outcome(
-        "validity__schema__drift", not new and not missing, summary, {"new_columns": new, "empty_columns": missing}
-    )
+def judge_row_count(contract: Contract, entries: Entries) -> Outcome:
+    """Each day has as many accepted records as the contract promises."""
+    low = max((b.minimum for b in contract.row_counts if b.minimum is not None), default=0)
+    high = min((b.maximum for b in contract.row_counts if b.maximum is not None), default=math.inf)
+    odd = {day: e["accepted"] for day, e in entries.items() if not low <= e["accepted"] <= high}
+    promised = f"at least {low:,.0f}" if high == math.inf else f"{low:,.0f} to {high:,.0f}"
+    summary = f"{len(odd)} days without the promised {promised} records" if odd else f"{promised} records on every day"
+    return Outcome("completeness__table__row_count", not odd, summary, {"promised": promised, "odd_days": odd})
+
+
+def judge_drift(contract: Contract, entries: Entries) -> Outcome:
+    """Records carry the contract's columns, no more and no less, with values of their types.
+
+    Where the contract discards unknown columns, they are told and nothing fails.
+    """
+    drifted = {day: found for day, e in entries.items() if (found := _drift_of(contract, e))}
+    tolerated = contract.drift == "discard_column" and all(set(found) == {"new"} for found in drifted.values())
+    last = max(drifted, default=None)
+    summary = "columns as promised"
+    if last:
+        told = "; ".join(f"{kind} {', '.join(names)}" for kind, names in drifted[last].items())
+        summary = f"{len(drifted)} days differ from the contract, last {last}: {told}"
+        summary += " (discarded, as the contract says)" if tolerated else ""
+    facts = {"drift": drifted, "reaction": contract.drift}
+    if drifted and not tolerated:
+        facts["proposal"] = f"stream contracts propose {contract.name}"
+    return Outcome("validity__schema__drift", not drifted or tolerated, summary, facts)
+
+
+def _drift_of(contract: Contract, entry: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What differs on one day, by kind: new, missing, retyped and renamed-looking columns."""
+    broken, rows = entry["violations"], max(entry["rows_in"], 1)
+    gone = [c.name for c in contract.record if broken.get(f"completeness__{c.name}__required", 0) / rows > MOST_ROWS]
+    missing, new = [*entry["missing_columns"], *gone], list(entry["new_columns"])
+    renamed = [f"{old} → {close[0]}" for old in missing if (close := get_close_matches(old, new, n=1, cutoff=0.6))]
+    retyped = [c.name for c in contract.record if broken.get(f"validity__{c.name}__type", 0) / rows > MOST_ROWS]
+    found = {"new": new, "missing": missing, "retyped": retyped, "renamed-looking": renamed}
+    return {kind: names for kind, names in found.items() if names}
 
 
 def _hours(span: timedelta) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from stream_assets.contracts.model import Column, Contract, Severity
 
-Check = Literal["type", "required", "allowed", "range", "length", "pattern", "format", "window", "expression"]
+Check = Literal[
+    "type", "required", "allowed", "range", "length", "pattern", "format", "window", "expression", "unknown_field"
+]
 
 RECORD_RULES = tuple(f"validity__record__{name}" for name in ("malformed", "empty", "encoding", "repeated_key"))
 """Rules every record is held to before its fields are looked at; at most one of them is broken."""
+UNKNOWN_FIELD = "validity__record__unknown_field"
+"""Broken by a record with a field the contract does not have, where the contract says so."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,8 @@ class Rule:
     column: str | None
     argument: Any = None
     severity: Severity = "error"
+    fraction: float = 1.0
+    """The share of records it looks at."""
 
 
 def build_rules(contract: Contract) -> tuple[Rule, ...]:
@@ -31,11 +37,13 @@ def build_rules(contract: Contract) -> tuple[Rule, ...]:
         rules.append(
             Rule(f"validity__{contract.event_time}__window", "window", contract.event_time, contract.max_lateness)
         )
+    if contract.drift == "quarantine_row":
+        rules.append(Rule(UNKNOWN_FIELD, "unknown_field", None))
     families = {"consistency": "consistency", "completeness": "completeness", "uniqueness": "uniqueness"}
     for item in contract.expressions:
         family = families.get(item.dimension, "validity")
         rules.append(Rule(f"{family}__record__{item.id}", "expression", None, item.sql, item.severity))
-    return tuple(rules)
+    return tuple(replace(rule, fraction=contract.setting(rule.id).fraction or 1.0) for rule in rules)
 
 
 def _column_rules(column: Column) -> list[Rule]:

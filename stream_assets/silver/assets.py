@@ -14,6 +14,7 @@ from stream_assets.quality import drift
 from stream_assets.quality import outcomes as judge
 from stream_assets.quality.checks import check_results, check_specs, silver_checks
 from stream_assets.quality.profile import is_numeric, profiled
+from stream_assets.quality.report import latest_page
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 from stream_assets.silver.publish import quarantine_table, silver_table
@@ -36,7 +37,7 @@ def _silver_assets(
     @dg.multi_asset(
         name=f"refine_{contract.name}",
         specs=[_silver_spec(settings, contract, partitions), _quarantine_spec(settings, contract, partitions)],
-        check_specs=check_specs(silver, silver_checks(contract)),
+        check_specs=check_specs(silver, contract, silver_checks(contract)),
         can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=retry,
@@ -54,7 +55,7 @@ def _silver_assets(
             yield dg.MaterializeResult(silver, metadata=_metadata(done, "accepted"))
         if quarantine in context.selected_asset_keys:
             yield dg.MaterializeResult(quarantine, metadata=_metadata(done, "quarantined"))
-        yield from check_results(silver, outcomes, context.selected_asset_check_keys)
+        yield from check_results(silver, contract, outcomes, context.selected_asset_check_keys)
 
     return refine_records
 
@@ -66,7 +67,8 @@ def _silver_spec(settings: Settings, contract: Contract, partitions: dg.Partitio
         deps=[asset_key("bronze", contract.name)],
         description=f"{contract.purpose} Typed, validated, deduplicated.\n\n**Grain:** {contract.grain} Partitioned by {when}.",
         freshness_policy=freshness_policy(contract),
-        metadata=_table_metadata(silver_table(settings, contract), contract),
+        metadata=_table_metadata(silver_table(settings, contract), contract)
+        | {"quality_report": dg.MetadataValue.path(str(latest_page(settings.home)))},
         **_common(contract, "silver", partitions),
     )
 
@@ -120,17 +122,29 @@ def _metadata(done: Refinement, counted: str) -> dict[str, dg.MetadataValue]:
 
 def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], done: Refinement) -> list[judge.Outcome]:
     """Every check of Silver, from the ledger and one cheap count of Bronze."""
-    entries = done.days
+    entries, history, limit = done.days, done.history, contract.limit
     return [
         judge.judge_reconciliation(entries, _landed(spark, contract, days)),
-        judge.judge_rules(entries, "completeness"),
-        judge.judge_rules(entries, "validity"),
+        *[
+            judge.judge_rules(entries, family, limit(f"{family}__table__rejected_share", judge.MAX_REJECTED))
+            for family in ("completeness", "validity")
+        ],
         judge.judge_warnings(entries),
-        judge.judge_drift(entries),
-        drift.judge_duplicates(entries, done.history),
-        drift.judge_volume(entries, done.history),
-        *[drift.judge_column(c.name, entries, done.history, is_numeric=is_numeric(c)) for c in profiled(contract)],
-        judge.judge_freshness(contract, _newest({**done.history, **entries}), datetime.now(UTC)),
+        judge.judge_drift(contract, entries),
+        *([judge.judge_row_count(contract, entries)] if contract.row_counts else []),
+        drift.judge_duplicates(entries, history, limit("uniqueness__table__duplicate_share", drift.MAX_DUPLICATES)),
+        drift.judge_volume(entries, history, limit("distribution__table__volume", drift.VOLUME_CHANGE)),
+        *[
+            drift.judge_column(
+                column.name,
+                entries,
+                history,
+                is_numeric=is_numeric(column),
+                limit=limit(f"distribution__{column.name}__drift", drift.MAX_PSI),
+            )
+            for column in profiled(contract)
+        ],
+        judge.judge_freshness(contract, _newest({**history, **entries}), datetime.now(UTC)),
     ]
 
 

@@ -67,12 +67,12 @@ def refine(
     silver, quarantine = silver_table(settings, contract), quarantine_table(settings, contract)
     delta.ensure(spark, silver)
     delta.ensure(spark, quarantine)
-    before = read_ledger(spark, silver.qualified)
+    before = read_ledger(spark, silver.qualified, days)
     written: Entries = {}
     refined: set[date] = set()
     # Whatever lands while a day is computed would be missing from it, and a slow run would undo a quicker one: look again.
     for _ in range(MAX_ROUNDS):
-        landed = _landed(spark, contract)
+        landed = _landed(spark, contract, days)
         inputs = _inputs(landed, contract, days)
         known = {**before, **written}
         stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
@@ -87,17 +87,22 @@ def refine(
     )
 
 
-def _landed(spark: SparkSession, contract: Contract) -> Entries:
+def _landed(spark: SparkSession, contract: Contract, days: Sequence[date]) -> Entries:
     table = f"`bronze`.`{contract.name}`"
-    return read_ledger(spark, table) if delta.exists(spark, table) else {}
+    return read_ledger(spark, table, _reach(contract, days)) if delta.exists(spark, table) else {}
+
+
+def _reach(contract: Contract, days: Sequence[date]) -> list[date]:
+    """The deliveries that may hold records of these days."""
+    late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
+    return sorted({day + timedelta(days=n) for day in days for n in range(-early, late + 1)})
 
 
 def _inputs(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[str, str]:
     """What each day is computed from: the contract, this code, and the deliveries that may hold records of it."""
-    late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
 
     def of(day: date) -> str:
-        reach = [(day + timedelta(days=n)).isoformat() for n in range(-early, late + 1)]
+        reach = [delivery.isoformat() for delivery in _reach(contract, [day])]
         seen = hashlib.sha256("".join(f"{d}={landed[d]['files']};" for d in reach if d in landed).encode()).hexdigest()[
             :16
         ]
@@ -131,8 +136,9 @@ def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -
     """The Bronze rows from which these days are computed."""
     bronze = spark.table(f"`bronze`.`{contract.name}`").drop("_run_id", "_contract_version")
     if contract.kind == "event":
-        reach = [day + timedelta(days=n) for day in days for n in range(-1, contract.max_lateness + 1)]
-        return bronze.where(delta.in_days("_delivery_date", reach)).where(delta.in_days("_event_date", days))
+        return bronze.where(delta.in_days("_delivery_date", _reach(contract, days))).where(
+            delta.in_days("_event_date", days)
+        )
     own = bronze.where(delta.in_days("_delivery_date", days))
     if contract.kind == "reference":
         return own

@@ -9,15 +9,19 @@ import pytest
 
 from stream_assets.quality import drift
 from stream_assets.quality import outcomes as judge
-from stream_assets.quality.checks import BRONZE_CHECKS, GATES, SILVER_CHECKS
-from tests.documents import contract
+from stream_assets.quality.checks import BRONZE_CHECKS, GATES, SILVER_CHECKS, is_gate
+from tests.documents import contract, document
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
 
 
 def entry(rows_in: int = 100, quarantined: int = 0, duplicates: int = 0, **facts: Any) -> dict[str, Any]:
     counts = {"rows_in": rows_in, "accepted": rows_in - quarantined - duplicates, "quarantined": quarantined}
-    return counts | {"duplicates": duplicates, "violations": {}, "new_columns": [], "missing_columns": []} | facts
+    return (
+        counts
+        | {"duplicates": duplicates, "prompt": rows_in, "violations": {}, "new_columns": [], "missing_columns": []}
+        | facts
+    )
 
 
 def days(count: int, rows_in: int = 100) -> dict[str, dict[str, Any]]:
@@ -113,12 +117,87 @@ def test_unreadable_and_unfinished_files_are_told() -> None:
     assert (waiting.passed, waiting.facts["still_being_written"]) == (False, ["2025-01-01"])
 
 
-def test_drift_is_a_column_more_or_less() -> None:
-    assert judge.judge_drift({"2025-01-01": entry()}).passed
-    more = judge.judge_drift({"2025-01-01": entry(new_columns=["tier"])})
-    less = judge.judge_drift({"2025-01-01": entry(missing_columns=["note"])})
-    assert (more.passed, more.facts["new_columns"]) == (False, {"2025-01-01": ["tier"]})
-    assert (less.passed, less.facts["empty_columns"]) == (False, {"2025-01-01": ["note"]})
+@pytest.mark.parametrize(
+    ("facts", "kind", "names"),
+    [
+        ({"new_columns": ["tier"]}, "new", ["tier"]),
+        ({"missing_columns": ["note"]}, "missing", ["note"]),
+        ({"violations": {"completeness__reading_id__required": 60}}, "missing", ["reading_id"]),
+        ({"violations": {"validity__pieces__type": 60}}, "retyped", ["pieces"]),
+        ({"missing_columns": ["pieces"], "new_columns": ["piece"]}, "renamed-looking", ["pieces → piece"]),
+    ],
+)
+def test_drift_is_a_column_more_or_less_or_other(facts: dict, kind: str, names: list[str], tmp_path: Path) -> None:
+    found = judge.judge_drift(contract(tmp_path), {"2025-01-01": entry(100, **facts)})
+    assert not found.passed
+    assert found.facts["drift"]["2025-01-01"][kind] == names
+    assert found.facts["proposal"] == "stream contracts propose readings"
+
+
+def test_a_few_bad_records_are_no_drift(tmp_path: Path) -> None:
+    few = {"completeness__reading_id__required": 50, "validity__pieces__type": 10}
+    assert judge.judge_drift(contract(tmp_path), {"2025-01-01": entry(100, violations=few)}).passed
+
+
+def test_a_contract_may_discard_unknown_columns(tmp_path: Path) -> None:
+    """They are told all the same; a missing column still fails."""
+    law = contract(tmp_path, document(schemaDrift="discard_column"))
+    more = judge.judge_drift(law, {"2025-01-01": entry(new_columns=["tier"])})
+    less = judge.judge_drift(law, {"2025-01-01": entry(new_columns=["tier"], missing_columns=["note"])})
+    assert more.passed
+    assert "tier" in more.summary
+    assert not less.passed
+
+
+@pytest.mark.parametrize(
+    ("bound", "accepted", "passed"),
+    [
+        ({"mustBeGreaterThan": 100}, 101, True),
+        ({"mustBeGreaterThan": 100}, 100, False),
+        ({"mustBeBetween": [10, 20]}, 20, True),
+        ({"mustBeBetween": [10, 20]}, 21, False),
+        ({"mustBeLessOrEqualTo": 5}, 6, False),
+        ({"mustBe": 7}, 7, True),
+    ],
+)
+def test_row_counts_are_held_to_the_contract(bound: dict, accepted: int, passed: bool, tmp_path: Path) -> None:
+    made = document()
+    made["schema"][0]["quality"] = [{"id": "enough", "metric": "rowCount", "severity": "error", **bound}]
+    found = judge.judge_row_count(contract(tmp_path, made), {"2025-01-01": entry(accepted)})
+    assert found.passed is passed
+
+
+def test_gates_and_limits_are_the_contracts_choice(tmp_path: Path) -> None:
+    """Any check may be a gate, a default gate may be none, and the last setting that names a check wins."""
+    law = contract(
+        tmp_path,
+        document(
+            checks=[
+                {"check": "validity__table__*", "strictness": "gate", "limit": 0.01},
+                {"check": "validity__table__warnings", "strictness": "warn"},
+                {"check": "completeness__delivery__landed", "strictness": "warn"},
+            ]
+        ),
+    )
+    assert is_gate(law, "validity__table__rejected_share")
+    assert is_gate(law, "completeness__table__reconciled")
+    assert not is_gate(law, "validity__table__warnings")
+    assert not is_gate(law, "completeness__delivery__landed")
+    assert law.limit("validity__table__rejected_share", 0.05) == 0.01
+    assert not judge.judge_rules(
+        {"2025-01-01": entry(100, 2, violations={"validity__a__type": 2})}, "validity", 0.01
+    ).passed
+
+
+def test_a_frozen_schema_is_a_gate(tmp_path: Path) -> None:
+    assert is_gate(contract(tmp_path, document(schemaDrift="freeze")), "validity__schema__drift")
+    assert not is_gate(contract(tmp_path, document()), "validity__schema__drift")
+
+
+@pytest.mark.parametrize(("age", "passed"), [(timedelta(days=3), True), (timedelta(days=4), False)])
+def test_a_delivery_arrives_in_time(age: timedelta, passed: bool, tmp_path: Path) -> None:
+    assert judge.judge_arrival(contract(tmp_path), NOW - age, NOW).passed is passed
+    assert judge.judge_arrival(contract(tmp_path), None, NOW).summary == "no delivery yet"
 
 
 def test_every_declared_check_is_judged(tmp_path: Path) -> None:
@@ -129,12 +208,17 @@ def test_every_declared_check_is_judged(tmp_path: Path) -> None:
         judge.judge_rules(counts, "completeness"),
         judge.judge_rules(counts, "validity"),
         judge.judge_warnings(counts),
-        judge.judge_drift(counts),
+        judge.judge_drift(contract(tmp_path), counts),
         drift.judge_duplicates(counts, {}),
         drift.judge_volume(counts, {}),
         judge.judge_freshness(contract(tmp_path), None, NOW),
     ]
-    bronze = [judge.judge_delivery({}, {}), judge.judge_files([], [])]
+    bronze = [
+        judge.judge_delivery({}, {}),
+        judge.judge_files([], []),
+        judge.judge_arrival(contract(tmp_path), None, NOW),
+        drift.judge_deliveries(counts, {}),
+    ]
     assert {found.name for found in silver} == set(SILVER_CHECKS)
     assert {found.name for found in bronze} == set(BRONZE_CHECKS)
     assert {*SILVER_CHECKS, *BRONZE_CHECKS} >= GATES
