@@ -115,6 +115,36 @@ def show_how_things_stand(
     print(json.dumps(status_document(found), indent=2)) if as_json else show_status(console, found)
 
 
+@app.command("report")
+def report_quality(
+    days: Annotated[int, typer.Option(min=1, max=400, help="How many days to cover, up to the newest.")] = 28,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write there. Default: $STREAM_HOME/reports/quality.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON instead of a page; printed unless --out is given.")
+    ] = False,
+) -> None:
+    """Make the quality report: scores, failed checks, anomalies, trends, quarantine, service levels. Starts no engine."""
+    from stream_assets.build import build_defs
+    from stream_assets.ops.instance import read_instance
+    from stream_assets.ops.prepare import prepare_home
+    from stream_assets.ops.report import gather_report, store_report, to_json
+    from stream_assets.quality.page import render_page
+
+    settings, now = Settings.from_env(), datetime.now(UTC)
+    prepare_home(settings)
+    facts = read_instance(settings, build_defs(settings), since=now)
+    made = gather_report(settings, load_contracts(settings.contracts).values(), facts.checks, now, days=days)
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(to_json(made) if as_json else render_page(made), encoding="utf-8")
+    if as_json and not out:
+        print(to_json(made))
+    else:
+        console.print(str(out or store_report(settings, made)), soft_wrap=True)
+
+
 @app.command()
 def sample(
     days: Annotated[int, typer.Option(min=1, help="Delivery days to write.")] = 14,

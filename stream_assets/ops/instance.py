@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import dagster as dg
 
@@ -12,6 +13,8 @@ from stream_assets.settings import Settings
 
 JUDGED = {"SUCCEEDED": True, "FAILED": False}
 """States of a check that has a result; others are still planned or were never reached."""
+DBT_ROWS = "dagster_dbt/failed_row_count"
+"""Metadata of a dbt test: how many rows it found."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,14 @@ def read_instance(settings: Settings, defs: dg.Definitions, *, since: datetime) 
         return InstanceFacts(
             succeeded=_count_runs(instance, dg.DagsterRunStatus.SUCCESS, since),
             failed=_count_runs(instance, dg.DagsterRunStatus.FAILURE, since),
-            checks=latest_checks(instance, [check for key in keys for check in graph.get(key).check_keys]),
+            checks=latest_checks(
+                instance,
+                {
+                    check: graph.get_check_spec(check).description or ""
+                    for key in keys
+                    for check in graph.get(key).check_keys
+                },
+            ),
             assets=len(keys),
             traced=sum(key.path[0] == "bronze" or bool(graph.get(key).parent_keys) for key in keys),
         )
@@ -44,9 +54,9 @@ def _count_runs(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, since
     return instance.get_runs_count(dg.RunsFilter(statuses=[status], created_after=since))
 
 
-def latest_checks(instance: dg.DagsterInstance, keys: list[dg.AssetCheckKey]) -> tuple[CheckResult, ...]:
-    """The latest result of each check that has one."""
-    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+def latest_checks(instance: dg.DagsterInstance, promises: Mapping[dg.AssetCheckKey, str]) -> tuple[CheckResult, ...]:
+    """The latest result of each check that has one; each check comes with what it promises, in words."""
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(promises))
     judged = [(key, record) for key, record in records.items() if record.status.value in JUDGED]
     return tuple(
         CheckResult(
@@ -54,6 +64,19 @@ def latest_checks(instance: dg.DagsterInstance, keys: list[dg.AssetCheckKey]) ->
             name=key.name,
             passed=JUDGED[record.status.value],
             is_gate=bool(record.evaluation and record.evaluation.blocking),
+            expected=promises[key],
+            found=_found(record.evaluation),
+            evaluated_at=datetime.fromtimestamp(record.create_timestamp, UTC),
         )
         for key, record in sorted(judged)
+    )
+
+
+def _found(evaluation: dg.AssetCheckEvaluation | None) -> str:
+    """What a check found, in words. dbt says none, but may have counted rows."""
+    if evaluation is None:
+        return ""
+    rows = evaluation.metadata.get(DBT_ROWS)
+    return evaluation.description or (
+        f"rows that break it: {rows.value:,}" if rows and isinstance(rows.value, int) else ""
     )

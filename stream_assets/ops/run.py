@@ -13,14 +13,17 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
+from deltalake.exceptions import DeltaError
 
 from stream_assets.bronze.assets import touched_days
-from stream_assets.contracts.load import load_contracts
+from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.engine.delta import day_ranges
 from stream_assets.errors import StreamError
 from stream_assets.keys import daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
+from stream_assets.ops.instance import read_instance
 from stream_assets.ops.prepare import prepare_home
+from stream_assets.ops.report import gather_report, store_report
 from stream_assets.settings import Settings
 
 Report = Callable[[str, str, dict[str, Any]], None]
@@ -42,11 +45,20 @@ class ExecutionResult:
     checks: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, str]] = field(default_factory=list)
     broken_contracts: list[str] = field(default_factory=list)
+    quality_score: float | None = None
+    """Of everything, not only of what this run made."""
+    quality_report: str = ""
+    """Where the page is; empty if none could be made."""
 
     @property
     def failed_gates(self) -> list[dict[str, Any]]:
         """Checks that stopped what is downstream."""
         return [check for check in self.checks if not check["passed"] and check["is_gate"]]
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.started_at.replace(':', '')}-{self.run_ids[0][:8] if self.run_ids else 'none'}"
 
     def to_json(self) -> str:
         """The result as stored."""
@@ -66,7 +78,8 @@ def run_range(
     wanted = {key for key in wanted if key in graph.materializable_asset_keys}
     bronze = {key for key in wanted if key.path[0] == "bronze"}
     days = {date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)}
-    partitions = daily_partitions(load_contracts(settings.contracts).values())
+    contracts = load_contracts(settings.contracts)
+    partitions = daily_partitions(contracts.values())
     if strange := days - known_days(partitions, days):
         raise StreamError(f"{min(strange)} is outside of history: the contracts' historyStart to today.")
     with dg.DagsterInstance.get() as instance:
@@ -80,6 +93,7 @@ def run_range(
     result.duration_seconds = round(time.monotonic() - started, 2)
     result.rows_processed = sum(facts["rows"] for name, facts in result.assets.items() if name.startswith("bronze/"))
     result.status = "failure" if result.errors or result.failed_gates else "success"
+    _report_quality(settings, defs, contracts, result, report)
     _store(settings, result)
     return result
 
@@ -191,13 +205,26 @@ def _note_materialization(
     return touched_days(materialization)
 
 
+def _report_quality(
+    settings: Settings, defs: dg.Definitions, contracts: ContractSet, result: ExecutionResult, report: Report
+) -> None:
+    """Write the quality report. A lake that only Spark can reach has none, and the run stands without it."""
+    now = datetime.now(UTC)
+    facts = read_instance(settings, defs, since=now)
+    try:
+        made = gather_report(settings, contracts.values(), facts.checks, now)
+    except (DeltaError, OSError) as error:
+        message = next(iter(str(error).splitlines()), type(error).__name__)
+        report("quality report", "failed", {"error": message[:500]})
+        return
+    result.quality_score = made.score
+    result.quality_report = str(store_report(settings, made, name=result.name))
+
+
 def _store(settings: Settings, result: ExecutionResult) -> None:
     """Keep the result where reports are, the newest also under a fixed name."""
     folder = settings.home / "reports" / "runs"
     folder.mkdir(parents=True, exist_ok=True)
     text = result.to_json()
-    for name in (
-        f"{result.started_at.replace(':', '')}-{result.run_ids[0][:8] if result.run_ids else 'none'}.json",
-        "latest.json",
-    ):
-        (folder / name).write_text(text)
+    for name in (result.name, "latest"):
+        (folder / f"{name}.json").write_text(text)

@@ -13,6 +13,8 @@ from rich.table import Table
 
 from stream_assets.contracts.load import ContractSet
 from stream_assets.ops.run import ExecutionResult
+from stream_assets.quality.score import TARGET
+from stream_assets.quality.words import percent
 from stream_assets.settings import Settings
 
 
@@ -83,6 +85,7 @@ def show_result(console: Console, settings: Settings, contracts: ContractSet, re
     if gold:
         console.print(f"Gold: {len(gold)} models, checks {_checks(result, tuple(gold))}")
     _show_problems(console, result)
+    _show_quality(console, result)
     state = "[green]success[/]" if result.status == "success" else "[red]failure[/]"
     console.print(
         f"{state} in {result.duration_seconds:.1f} s, {result.rows_processed:,} records. Details: {settings.home / 'reports' / 'runs' / 'latest.json'}",
@@ -99,6 +102,13 @@ def _show_problems(console: Console, result: ExecutionResult) -> None:
             console.print(f"[{colour}]! {check['asset']} {check['check']}[/] {check['summary']}", soft_wrap=True)
     for text in result.broken_contracts:
         console.print(f"[red]✗ refused contract[/] {text}", soft_wrap=True)
+
+
+def _show_quality(console: Console, result: ExecutionResult) -> None:
+    if result.quality_score is not None:
+        colour = "green" if result.quality_score > TARGET else "yellow"
+        score = f"[{colour}]{percent(result.quality_score)}[/] (target above {TARGET:.0%})"
+        console.print(f"Quality of everything: {score}. Report: {result.quality_report}", soft_wrap=True)
 
 
 def _rows(result: ExecutionResult, name: str) -> str:

@@ -9,7 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from stream_assets.ops.status import DatasetStatus, Status, Target, span_text
+from stream_assets.ops.status import DatasetStatus, Status, Target
+from stream_assets.quality.words import span_text
 
 COLOURS = {"ok": "green", "burning": "yellow", "exhausted": "red", "unknown": "dim"}
 MARKS = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[dim]–[/]"}

@@ -5,21 +5,23 @@ Facts come from two places: the Delta logs (`engine/log.py`) and the Dagster ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.log import LoggedCommit, read_log
 from stream_assets.ops.instance import InstanceFacts
+from stream_assets.quality.score import TARGET as MIN_QUALITY
 from stream_assets.quality.score import CheckResult, quality_score
+from stream_assets.quality.words import span_text
 from stream_assets.settings import Settings
 from stream_assets.sla.budget import Budget, measure_budget, month_of
 from stream_assets.sla.tiers import TIERS
 from stream_assets.sla.updates import updates_of
 
 STREAMING, BATCH = timedelta(minutes=15), timedelta(hours=1)
-MIN_SUCCESS, MIN_QUALITY = 0.99, 0.95
+MIN_SUCCESS = 0.99
 RECONCILIATIONS = {"completeness__delivery__landed", "completeness__table__reconciled"}
 """Checks that count every record from the files to Silver."""
 
@@ -90,7 +92,7 @@ def overall_targets(datasets: Sequence[DatasetStatus], facts: InstanceFacts) -> 
     """What the whole promises, in the order people ask."""
     yield _success_target(facts.succeeded, facts.failed)
     yield from _freshness_targets(datasets)
-    yield _quality_target(facts.checks)
+    yield _quality_target(facts.checks, {dataset.name: dataset.tier for dataset in datasets})
     yield _loss_target([check for check in facts.checks if check.name in RECONCILIATIONS])
     yield Target(
         "lineage",
@@ -130,8 +132,8 @@ def _age_target(name: str, datasets: Sequence[DatasetStatus], limit: timedelta) 
     return Target(name, figure, f"< {span_text(limit)}", is_met if ages else None)
 
 
-def _quality_target(checks: Sequence[CheckResult]) -> Target:
-    score = quality_score(checks)
+def _quality_target(checks: Sequence[CheckResult], tiers: Mapping[str, int]) -> Target:
+    score = quality_score(checks, tiers)
     figure = "no checks yet" if score is None else f"{score:.1%} of {len(checks):,} checks, by weight"
     return Target("quality score", figure, f"> {MIN_QUALITY:.0%}", None if score is None else score > MIN_QUALITY)
 
@@ -140,12 +142,3 @@ def _loss_target(checks: Sequence[CheckResult]) -> Target:
     passed = sum(check.passed for check in checks)
     figure = f"{passed} of {len(checks)} tables reconciled" if checks else "no checks yet"
     return Target("no data loss", figure, "every record accounted for", passed == len(checks) if checks else None)
-
-
-def span_text(span: timedelta) -> str:
-    """A duration as a person says it, in one unit."""
-    seconds = abs(span.total_seconds())
-    sign = "-" if span < timedelta() else ""
-    sizes = (("d", 86_400, 2 * 86_400), ("h", 3_600, 3_600), ("min", 60, 60))
-    unit, size = next(((unit, size) for unit, size, least in sizes if seconds >= least), ("s", 1))
-    return f"{sign}{round(seconds / size, 1):g} {unit}"

@@ -24,6 +24,7 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         (),
         ("run",),
         ("status",),
+        ("report",),
         ("sample",),
         ("contracts",),
         ("contracts", "lint"),

@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 
 from stream_assets.build import build_defs
+from stream_assets.quality.report import latest_page
 from stream_assets.settings import Settings
 
 SNAPSHOT = Path(__file__).with_name("graph.json")
@@ -53,6 +54,12 @@ def test_graph_is_the_one_we_agreed_on(defs: dg.Definitions) -> None:
 
 def test_every_layer_is_partitioned_by_day(defs: dg.Definitions) -> None:
     assert {node["partitions"] for node in describe(defs).values()} == {"DailyPartitionsDefinition"}
+
+
+def test_every_silver_asset_leads_to_the_quality_report(settings: Settings, defs: dg.Definitions) -> None:
+    graph = defs.resolve_asset_graph()
+    silver = [graph.get(key) for key in graph.get_all_asset_keys() if key.path[0] == "silver"]
+    assert {str(node.metadata["quality_report"].value) for node in silver} == {str(latest_page(settings.home))}
 
 
 def test_schedules_and_sensors_have_one_switch(settings: Settings, defs: dg.Definitions) -> None:
