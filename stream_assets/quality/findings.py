@@ -62,8 +62,16 @@ def show_trends(report: Report) -> Markup:
         "Every plot covers the same days. A red bar with a pointer under it is a day with an anomaly; a gap is a day that the "
         "ledger does not know."
     )
-    cards = [_trend_card(dataset, _odd_days(report, dataset.name)) for dataset in report.datasets]
-    return section("Trends", element("p", legend, class_="note"), element("div", *cards, class_="cards"))
+    known = [dataset for dataset in report.datasets if any(dataset.trend.values())]
+    cards = [_trend_card(dataset, _odd_days(report, dataset.name)) for dataset in known]
+    unknown = [dataset.name for dataset in report.datasets if dataset not in known]
+    rest = f"Nothing is known in these days of {', '.join(unknown)}." if unknown else ""
+    return section(
+        "Trends",
+        element("p", legend, class_="note"),
+        element("div", *cards, class_="cards"),
+        element("p", rest, class_="note rest"),
+    )
 
 
 def _odd_days(report: Report, dataset: str) -> set[str]:

@@ -293,8 +293,8 @@ def test_a_lake_without_anything_has_a_page_too() -> None:
     text = " ".join(Page(render_page(made)).texts)
     assert "No checks yet" in text
     assert report_document(made)["score"] is None
-    empty = facts(entries={}, deliveries={}, service=SERVICE)
-    assert "nothing known" in render_page(report(empty))
+    empty = facts("silent", entries={}, deliveries={})
+    assert "Nothing is known in these days of silent." in render_page(report(empty))
 
 
 def test_a_year_of_a_dataset_is_drawn() -> None:
