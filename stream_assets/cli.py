@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_assets.contracts.load import ContractSet, load_contracts
+from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
 from stream_assets.settings import FIELDS, SECRETS, Settings
 
@@ -266,9 +267,7 @@ def propose_change(
     from stream_assets.ops.show_changes import show_proposal
 
     settings = Settings.from_env()
-    contract = load_contracts(settings.contracts).get(dataset)
-    if contract is None:
-        raise StreamError(f"{settings.contracts} has no sound contract called {dataset}. See `stream contracts lint`.")
+    contract = _contract(settings, load_contracts(settings.contracts), dataset)
     entries = newest_entries(read_log(settings.table_path("silver", dataset)))
     proposal = propose(contract, find_drift(entries, days))
     show_proposal(console, proposal)
@@ -277,6 +276,56 @@ def propose_change(
         console.print(
             f"Written to {contract.file}. Look at it, describe the new columns, and commit it.", soft_wrap=True
         )
+
+
+def _contract(settings: Settings, contracts: ContractSet, dataset: str) -> Contract:
+    if dataset not in contracts:
+        raise StreamError(f"{settings.contracts} has no sound contract called {dataset}. See `stream contracts lint`.")
+    return contracts[dataset]
+
+
+@contracts_app.command("simulate")
+def simulate_contract(
+    file: Annotated[Path, typer.Argument(help="The proposed contract.", exists=True, dir_okay=False)],
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD. Default: the last 30.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
+) -> None:
+    """Tell what a proposed contract would have done to the records Bronze holds. Writes nothing."""
+    from stream_assets.engine.session import open_session
+    from stream_assets.ops.show_simulation import show_simulation, simulation_document
+    from stream_assets.silver.simulate import prepare_trial, simulate
+
+    settings = Settings.from_env()
+    trial = prepare_trial(settings, file, first=_day(first), last=_day(last))
+    with Console(stderr=True).status("Judging every record twice …"):
+        found = simulate(open_session(settings), settings, trial)
+    print(json.dumps(simulation_document(found), indent=2)) if as_json else show_simulation(console, found)
+
+
+@contracts_app.command("suggest")
+def suggest_rules(
+    dataset: Annotated[str, typer.Argument(help="The dataset to look at.")],
+    days: Annotated[int, typer.Option(min=1, help="How many of the last days with records to look at.")] = 60,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the suggestions as JSON.")] = False,
+) -> None:
+    """Suggest rules that the records in Silver have always kept, with the evidence for each."""
+    from stream_assets.contracts.suggest import suggest
+    from stream_assets.engine.session import open_session
+    from stream_assets.ops.show_suggestions import show_suggestions, suggestions_document
+    from stream_assets.quality.survey import recent_days, survey_silver
+
+    settings = Settings.from_env()
+    contracts = load_contracts(settings.contracts)
+    contract = _contract(settings, contracts, dataset)
+    recent = recent_days(settings, contract, days)
+    with Console(stderr=True).status("Looking at Silver …"):
+        survey = survey_silver(open_session(settings), contract, recent, others=contracts)
+    found = suggest(contract, survey)
+    if as_json:
+        print(json.dumps(suggestions_document(contract, survey, found), indent=2))
+    else:
+        show_suggestions(console, contract, survey, found)
 
 
 @engine_app.command()

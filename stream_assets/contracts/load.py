@@ -186,6 +186,7 @@ def _to_column(prop: dict[str, Any]) -> Column:
         allowed=tuple(map(str, allowed)),
         references=(target[0], target[1]) if target else None,
         profile=_custom(prop).get("profile"),
+        unique=bool(prop.get("unique")),
     )
 
 

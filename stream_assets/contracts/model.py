@@ -56,6 +56,8 @@ class Column:
     """(dataset, column) this column points at."""
     profile: bool | None = None
     """Whether its distribution is watched; None leaves it to the column's type."""
+    unique: bool = False
+    """Whether readers are told that no value occurs twice. Records are only deduplicated by key."""
 
     @property
     def is_kept(self) -> bool:

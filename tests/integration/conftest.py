@@ -1,5 +1,6 @@
 """The retail sample, landed and refined once for every test that only looks at the result."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_assets.contracts.load import ContractSet, load_contracts
+from stream_assets.engine.session import register
 from stream_assets.sample import Manifest, write_sample
 from stream_assets.settings import Settings
 from tests.lakes import forget_tables, lake_at, land_days, refine_days
@@ -37,3 +39,14 @@ def refined_sample(engine_settings, spark, tmp_path_factory) -> RefinedSample:
         refine_days(spark, lake, contract, *days)
     forget_tables(spark)
     return RefinedSample(lake, manifest, contracts)
+
+
+@pytest.fixture
+def sample_in_catalogue(refined_sample, spark) -> Iterator[RefinedSample]:
+    """The refined sample, for tests that look at it with Spark."""
+    forget_tables(spark)
+    for layer in ("bronze", "silver", "quarantine"):
+        for name in refined_sample.contracts:
+            register(spark, refined_sample.lake, layer, name)
+    yield refined_sample
+    forget_tables(spark)

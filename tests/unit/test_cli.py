@@ -30,6 +30,8 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         ("contracts", "lint"),
         ("contracts", "diff"),
         ("contracts", "propose"),
+        ("contracts", "simulate"),
+        ("contracts", "suggest"),
         ("engine",),
         ("dbt", "sync"),
         ("alerts",),
