@@ -11,6 +11,8 @@ from stream_assets.keys import daily_partitions
 from stream_assets.ops.alerts.sensors import build_alerts
 from stream_assets.ops.automation import build_automation
 from stream_assets.ops.broken import build_broken
+from stream_assets.ops.budgets import watch_budgets
+from stream_assets.ops.executor import thread_executor
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 from stream_assets.silver.assets import build_silver
@@ -29,7 +31,7 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
         build_silver(settings, datasets, partitions, RETRY),
         build_gold(settings, datasets, partitions, RETRY),
         build_automation(settings, datasets, partitions),
-        build_alerts(settings),
+        build_alerts(settings, [watch_budgets(settings, datasets)]),
         build_broken(contracts.broken),
-        dg.Definitions(resources={"engine": EngineResource.from_settings(settings)}, executor=dg.in_process_executor),
+        dg.Definitions(resources={"engine": EngineResource.from_settings(settings)}, executor=thread_executor),
     )

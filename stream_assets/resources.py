@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import dagster as dg
 import grpc
 from dagster_pyspark import LazyPySparkResource
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -23,6 +25,7 @@ from stream_assets.settings import Settings
 class EngineResource(LazyPySparkResource):
     """The PySpark resource of Bronze, Silver and Gold: a session on the one warm Spark Connect engine."""
 
+    _sessions: dict[int, Any] = PrivateAttr(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
     """The settings of this code location, as environment variables, secrets left out."""
 
@@ -42,10 +45,14 @@ class EngineResource(LazyPySparkResource):
 
     @property
     def spark_session(self) -> SparkSession:
-        """A session on the engine. A session that died with its server is replaced."""
-        if self._spark_session is None or getattr(self._spark_session, "is_stopped", False):
-            self._spark_session = open_session(self.settings)
-        return self._spark_session
+        """This thread's session on the engine: what one step sets on its session must not touch another's.
+
+        A session that died with its server is replaced.
+        """
+        session = self._sessions.get(threading.get_ident())
+        if session is None or getattr(session, "is_stopped", False):
+            session = self._sessions[threading.get_ident()] = open_session(self.settings)
+        return session
 
     @contextmanager
     def guarded(self) -> Iterator[SparkSession]:
@@ -53,23 +60,22 @@ class EngineResource(LazyPySparkResource):
 
         A server that went away is worth a retry, on a new server; an error raised on purpose is not.
         """
+        session = self.spark_session
         try:
-            yield self.spark_session
+            yield session
         except StreamError as error:
             raise dg.Failure(description=str(error), allow_retries=False) from error
         except (PySparkException, grpc.RpcError) as error:
             if not _is_gone(error):
                 raise
-            self._forget_session()
             raise EngineError(
                 "The Spark server went away in the middle of this step. Nothing is half-written: a table changes in one commit or not at "
                 "all. The next attempt starts a new server."
             ) from error
-
-    def _forget_session(self) -> None:
-        session, self._spark_session = self._spark_session, None
-        with suppress(Exception):
-            session.stop()  # pyright: ignore[reportOptionalMemberAccess]
+        finally:
+            self._sessions.pop(threading.get_ident(), None)
+            with suppress(Exception):
+                session.stop()
 
     def pii_salt(self) -> str:
         """The secret for hashed personal data."""

@@ -16,14 +16,16 @@ from stream_assets.engine.server import Connection, connect
 from stream_assets.settings import Settings
 
 LAYERS = ("bronze", "silver", "quarantine", "gold")
+REGISTERED = "stream_registered"
+"""An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
 _WHOLE_FILE = str(1 << 40)
 
 
 def open_session(settings: Settings) -> SparkSession:
-    """A session on the engine, started if need be, with every table of the lake in the catalogue."""
+    """A new session on the engine, started if need be, with every table of the lake in the catalogue."""
     connection = connect(settings)
     use_token(connection)
-    spark = SparkSession.builder.remote(connection.url).getOrCreate()
+    spark = SparkSession.builder.remote(connection.url).create()
     give_up_early(spark, connection)
     register_lake(spark, settings)
     return spark
@@ -53,7 +55,7 @@ def register_lake(spark: SparkSession, settings: Settings) -> None:
     is filled once per server; a cluster with a metastore already knows its tables.
     """
     known = {row.namespace for row in spark.sql("show databases").collect()}
-    if set(LAYERS) <= known:
+    if REGISTERED in known:
         return
     found = [(layer, name) for layer in LAYERS for name in _tables(settings, layer)]
     for layer in LAYERS:
@@ -61,6 +63,7 @@ def register_lake(spark: SparkSession, settings: Settings) -> None:
             spark.sql(f"create database if not exists `{layer}`")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda table: register(spark, settings, *table), found))
+    spark.sql(f"create database if not exists `{REGISTERED}`")
 
 
 def register(spark: SparkSession, settings: Settings, layer: str, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -21,6 +22,7 @@ from stream_assets.engine.delta import day_ranges
 from stream_assets.errors import StreamError
 from stream_assets.keys import daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
+from stream_assets.ops.executor import execute_here
 from stream_assets.ops.instance import read_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.report import gather_report, store_report
@@ -112,16 +114,23 @@ class _Runner:
         """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
         run_id = str(uuid4())
         touched: set[date] = set()
-        self.instance.add_event_listener(run_id, lambda entry: touched.update(_note(entry, self.result, self.report)))
+        one_at_a_time = threading.Lock()
+
+        def listen(entry: dg.EventLogEntry) -> None:
+            with one_at_a_time:
+                touched.update(_note(entry, self.result, self.report))
+
+        self.instance.add_event_listener(run_id, listen)
         self.result.run_ids.append(run_id)
+        job = self.defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=frozenset(keys))
         with _quietly(self.settings, run_id):
-            self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
-                instance=self.instance,
+            execute_here(
+                job,
+                self.instance,
                 run_id=run_id,
-                asset_selection=sorted(keys),
+                assets=keys,
                 tags=range_tags(first, last) | {"stream/command": "run"},
-                run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-                raise_on_error=False,
+                config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             )
         return touched
 

@@ -72,7 +72,7 @@ def _protect(rows: DataFrame, contract: Contract, salt: str) -> DataFrame:
         *[_protected(column, salt) for column in contract.silver],
         *CARRIED,
         *[F.when(rejected, F.col(name)).alias(name) for name in ("_raw", "_raw_bytes")],
-        *[name for name in ("_key",) if name in rows.columns],
+        *(["_key"] if contract.kind == "entity" else []),
         "_violations",
         "_warnings",
         "_new_columns",
