@@ -65,6 +65,8 @@
     {%- if given.get('min_value') is not none -%}{%- do bounds.append(column ~ ' < ' ~ given.min_value) -%}{%- endif -%}
     {%- if given.get('max_value') is not none -%}{%- do bounds.append(column ~ ' > ' ~ given.max_value) -%}{%- endif -%}
     {{ return('count_if(' ~ bounds | join(' or ') ~ ')') }}
+  {%- elif node.test_metadata.name == 'holds' -%}
+    {{ return('count_if(not (' ~ given.expression ~ '))') }}
   {%- endif -%}
   {{ return(none) }}
 {% endmacro %}
@@ -98,12 +100,19 @@
 {% macro spark__get_where_subquery(relation) %}
   {#-
     Data tests look at the days of this run only: the other days were tested when they were built. `event_time` of the
-    tested model names its day; a test's own `where` comes on top.
+    tested model names its day; a test's own `where` comes on top. A test that compares with the past reads as many days
+    before them as its meta says in `days_before`.
   -#}
   {%- set conditions = ['true'] -%}
   {%- if config.get('where') -%}{%- do conditions.append('(' ~ config.get('where') ~ ')') -%}{%- endif -%}
   {%- set day = event_time_of(relation) if execute and stream_range() -%}
-  {%- if day -%}{%- do conditions.append(in_range(day)) -%}{%- endif -%}
+  {%- set before = (config.get('meta') or {}).get('days_before', 0) -%}
+  {%- if day and before -%}
+    {%- set days = stream_range() -%}
+    {%- do conditions.append(day ~ " between date_sub(date '" ~ days[0] ~ "', " ~ before ~ ") and date '" ~ days[1] ~ "'") -%}
+  {%- elif day -%}
+    {%- do conditions.append(in_range(day)) -%}
+  {%- endif -%}
   {%- if conditions | length > 1 -%}
     {#- `where (is_current)` alone would be read as a table alias with a column list; `where true and` is not. -#}
     {{ return('(select * from ' ~ relation ~ ' where ' ~ conditions | join(' and ') ~ ')') }}
@@ -115,8 +124,21 @@
 {% materialization test, adapter='spark' %}
   {%- set known = graph.get('evaluated_tests', {}).get(model.unique_id) -%}
   {%- if known is none -%}
-    {{ return(dbt.materialization_test_default()) }}
+    {%- do dbt.materialization_test_default() -%}
+  {%- else -%}
+    {%- do store_raw_result('main', message='OK', code='OK', rows_affected=none, agate_table=known) -%}
   {%- endif -%}
-  {%- do store_raw_result('main', message='OK', code='OK', rows_affected=none, agate_table=known) -%}
+  {%- do keep_failing_rows() -%}
   {{ return({'relations': []}) }}
 {% endmaterialization %}
+
+
+{% macro keep_failing_rows() %}
+  {#- The first rows of a test that failed, if its meta says that they are made to be read (`shows_rows`). -#}
+  {%- if (config.get('meta') or {}).get('shows_rows') and load_result('main').table.rows[0][0] > 0 -%}
+    {%- set failing = run_query('select * from (' ~ sql ~ ') limit ' ~ var('shown_rows')) -%}
+    {%- set rows = [] -%}
+    {%- for row in failing.rows -%}{%- do rows.append(row.dict()) -%}{%- endfor -%}
+    {%- do graph.setdefault('failing_rows', {}).update({model.unique_id: rows}) -%}
+  {%- endif -%}
+{% endmacro %}

@@ -1,7 +1,7 @@
 """Gold as Dagster assets: every dbt model, partitioned by day; a range of days is one dbt build."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from dagster_dbt.core.dbt_cli_event import DbtCoreCliEventMessage
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.ledger import Commit
+from stream_assets.gold.evidence import in_words, tell_row
 from stream_assets.gold.project import GoldProject, dbt_environment, prepare_project
 from stream_assets.gold.run import run_dbt
 from stream_assets.gold.selection import all_of_it, excluded, is_anything_left, some_of_it
@@ -76,9 +77,8 @@ def _gold_assets(
             for event in events:
                 if event["data"]["node_info"]["unique_id"] in _selected(context):
                     message = DbtCoreCliEventMessage(raw_event=event, event_history_metadata={})
-                    yield from _told(
-                        context, message.to_default_asset_events(manifest, translator, context), engine.settings
-                    )
+                    told = message.to_default_asset_events(manifest, translator, context)
+                    yield from _told(context, told, event["failing_rows"], engine.settings)
 
     return build_models
 
@@ -119,13 +119,25 @@ def _commit(context: dg.AssetExecutionContext) -> Commit:
     return Commit(context.run_id, dataset="*", layer="gold", contract_version="", days=days)
 
 
-def _told(context: dg.AssetExecutionContext, events: Iterable[Any], settings: Settings) -> Iterator[Any]:
-    """What dbt reported, as Dagster events, with the rows each table got."""
+def _told(
+    context: dg.AssetExecutionContext, events: Iterable[Any], failing: Sequence[Mapping[str, Any]], settings: Settings
+) -> Iterator[Any]:
+    """What dbt reported, as Dagster events, with the rows each table got and those that failed a test."""
     for event in events:
         if isinstance(event, dg.Output):
             name = context.asset_key_for_output(event.output_name).path[-1]
             yield event.with_metadata(
                 {**event.metadata, **written_by(context.run_id, settings.table_path("gold", name))}
             )
+        elif isinstance(event, dg.AssetCheckResult) and failing:
+            yield _with_evidence(event, failing)
         else:
             yield event
+
+
+def _with_evidence(result: dg.AssetCheckResult, rows: Sequence[Mapping[str, Any]]) -> dg.AssetCheckResult:
+    """The result of a failed test with its first row in words and its first rows as a table."""
+    records = [dg.TableRecord({name: in_words(value) for name, value in row.items()}) for row in rows]
+    schema = dg.TableSchema(columns=[dg.TableColumn(name) for name in rows[0]])
+    shown = {"failing rows": dg.MetadataValue.table(records, schema=schema)}
+    return result._replace(description=tell_row(rows[0]), metadata={**(result.metadata or {}), **shown})

@@ -42,6 +42,8 @@ def run_dbt(
 ) -> Iterator[dict[str, Any]]:
     """Run one dbt command, yielding dbt's structured result event of every node as it finishes.
 
+    The event of a failed test has the first of its rows under `failing_rows`, if the test keeps them (macros/tests.sql).
+
     Raises:
         DbtError: dbt could not run, or nodes failed. The events of everything that did run were yielded before.
         PySparkException: Nodes failed because the server went away or another run wrote first: worth another attempt.
@@ -73,7 +75,9 @@ def _invoke(project: GoldProject, command: list[str], events: SimpleQueue[dict[s
 
     def listen(event: Any) -> None:
         if event.info.name in _RESULTS:
-            events.put(msg_to_dict(event))
+            told = msg_to_dict(event)
+            rows = manifest.flat_graph.get("failing_rows", {}).get(told["data"]["node_info"]["unique_id"], [])
+            events.put({**told, "failing_rows": rows})
 
     manifest = Manifest.from_msgpack(project.parsed.read_bytes(), decoder=extended_mashumuro_decoder)
     manifest.build_flat_graph()

@@ -35,6 +35,14 @@ class GoldTranslator(DagsterDbtTranslator):
             metadata=place
         )
 
+    def get_asset_check_spec(
+        self, asset_spec: dg.AssetSpec, manifest: Mapping[str, Any], unique_id: str, project: DbtProject | None
+    ) -> dg.AssetCheckSpec | None:
+        """Dagster's own spec, with the description dbt has for the test: left alone it looks in the test's meta only."""
+        spec = super().get_asset_check_spec(asset_spec, manifest, unique_id, project)
+        text = manifest["nodes"][unique_id].get("description")
+        return spec._replace(description=text.strip()) if spec and text else spec
+
     def get_asset_key(self, dbt_resource_props: Mapping[str, Any]) -> dg.AssetKey:
         """`silver/orders` for a source, `gold/fct_orders` for a model."""
         if dbt_resource_props["resource_type"] == "source":

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -57,15 +58,21 @@ class GoldLake:
 
     def dbt(self, *args: str) -> dict[str, str]:
         """One dbt command without Dagster. Returns the status of every node, failed ones included."""
+        statuses: dict[str, str] = {}
+        for name, event in self.told_by_dbt(*args).items():
+            told = event["data"]["node_info"]["node_status"]  # unit tests say theirs elsewhere
+            statuses[name] = event["data"]["status"] if told == "None" else told
+        return statuses
+
+    def told_by_dbt(self, *args: str) -> dict[str, dict[str, Any]]:
+        """One dbt command without Dagster. Returns the result event of every node, failed ones included."""
         output = self.settings.home / "dbt" / "runs" / "by-hand"
         events = run_dbt(self.project, connect(self.settings), args, env=dbt_environment(self.settings), output=output)
-        statuses: dict[str, str] = {}
+        found: dict[str, dict[str, Any]] = {}
         with suppress(DbtError):
             for event in events:
-                node = event["data"]["node_info"]
-                told = node["node_status"]  # unit tests say theirs elsewhere
-                statuses[node["node_name"]] = event["data"]["status"] if told == "None" else told
-        return statuses
+                found[event["data"]["node_info"]["node_name"]] = event
+        return found
 
     def build(self, first: str, last: str | None = None, *, models: list[str] | None = None, **config: bool) -> GoldRun:
         """One run over a range of days, of all models or some."""

@@ -1,10 +1,16 @@
 """A week of the sample, built once: its numbers, its checks, and what happens when a day is built again."""
 
 import json
+import re
+from collections.abc import Iterator
 from datetime import date, timedelta
+from statistics import median
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from tests.integration.conftest import DAYS, END
 from tests.integration.gold.conftest import GoldLake, GoldRun
@@ -216,3 +222,122 @@ def test_a_rebuild_of_everything_gives_the_same_rows(gold, week):
     run = gold.build(A_DAY, models=["rpt_daily_revenue"], full_refresh=True)
     assert run.success, run.error
     assert contents(gold.settings, "gold", "rpt_daily_revenue") == before
+
+
+@pytest.fixture
+def undone(gold: GoldLake, week: GoldRun) -> Iterator[None]:
+    """Every table is afterwards as it was."""
+    before = {name: version(gold.settings, "gold", name) for name in (*DAILY, *WHOLE)}
+    yield
+    for name, then in before.items():
+        if version(gold.settings, "gold", name) != then:
+            table(gold.settings, "gold", name).restore(then)
+
+
+def checks_of(gold: GoldLake, kind: str) -> dict[str, str]:
+    """The tests of this kind and the model each is about."""
+    nodes = json.loads(gold.project.manifest.read_text())["nodes"]
+    tests = [
+        node for node in nodes.values() if node["resource_type"] == "test" and node["test_metadata"]["name"] == kind
+    ]
+    return {test["name"]: nodes[test["attached_node"]]["name"] for test in tests}
+
+
+def tell_failures(gold: GoldLake, kind: str, first: str, last: str) -> dict[str, list[dict[str, Any]]]:
+    """The tests of this kind that fail when run on their own for these days, with their rows."""
+    days = json.dumps({"start_date": first, "end_date": last})
+    told = gold.told_by_dbt("test", "--vars", days, "--select", f"test_name:{kind}")
+    return {name: e["failing_rows"] for name, e in told.items() if e["data"]["node_info"]["node_status"] != "pass"}
+
+
+def of_one_row(gold: GoldLake, name: str) -> str:
+    """A predicate that only one row fulfils, of A_DAY where there are days, current where there are versions."""
+    only = (
+        {"is_current": True}
+        if name == "dim_customers"
+        else {DAILY[name]: date.fromisoformat(A_DAY)}
+        if name in DAILY
+        else {}
+    )
+    row = next(row for row in rows(gold.settings, "gold", name) if all(row[c] == v for c, v in only.items()))
+    key = {"rpt_daily_revenue": ["store_id", "currency"], "rpt_web_funnel": ["device"]}.get(name, [next(iter(row))])
+    return " and ".join(f"{column} = '{row[column]}'" for column in (*key, *([DAILY[name]] if name in DAILY else [])))
+
+
+def test_a_lost_row_is_found_in_every_table_that_is_reconciled(gold, undone):
+    """With the day, the measure and both figures; the other days agree."""
+    checks = checks_of(gold, "reconciles")
+    assert set(checks.values()) == {*DAILY, *WHOLE} - {"int_customer_metrics"}
+    checks.pop("completeness__dim_campaigns__reconciles_with_silver")  # its report would lack the same campaign
+    for name in checks.values():
+        table(gold.settings, "gold", name).delete(of_one_row(gold, name))
+    failures = tell_failures(gold, "reconciles", FIRST, LAST)
+    assert set(failures) == set(checks)
+    for check, name in checks.items():
+        assert {row["day"] for row in failures[check]} == {date.fromisoformat(A_DAY) if name in DAILY else None}
+    (orders,) = (r for r in failures["completeness__fct_orders__reconciles_with_silver"] if r["measure"] == "orders")
+    on_the_day = table(gold.settings, "silver", "orders").to_pyarrow_table(
+        filters=[("_event_date", "=", date.fromisoformat(A_DAY)), ("event_type", "!=", "deleted")]
+    )
+    assert (orders["expected"], orders["found"]) == (on_the_day.num_rows, on_the_day.num_rows - 1)
+
+
+def test_only_the_days_of_the_run_are_reconciled(gold, undone):
+    """The others were when they were built. Tables without days are compared as a whole."""
+    for name in ("fct_order_items", "dim_campaigns"):
+        table(gold.settings, "gold", name).delete(of_one_row(gold, name))
+    assert set(tell_failures(gold, "reconciles", LAST, LAST)) == {
+        "completeness__dim_campaigns__reconciles_with_silver",
+        "completeness__rpt_campaign_performance__names_every_campaign",
+    }
+
+
+def test_a_row_that_breaks_a_rule_is_found(gold, undone):
+    """Every rule between columns is broken once."""
+    broken = {
+        "fct_orders": {"discount_cents": "total_cents + 1"},
+        "fct_payments": {"settled_cents": "-amount_cents - 1"},
+        "dim_customers": {"valid_to": "valid_from"},
+        "rpt_daily_revenue": {"cancelled_orders": "cancelled_orders + 1"},
+        "rpt_web_funnel": {"sessions_with_purchase": "sessions + 1"},
+    }
+    assert set(checks_of(gold, "holds").values()) == set(broken)
+    for name, changes in broken.items():
+        table(gold.settings, "gold", name).update(predicate=of_one_row(gold, name), updates=changes)
+    assert set(tell_failures(gold, "holds", A_DAY, A_DAY)) == set(checks_of(gold, "holds"))
+
+
+def test_an_order_lost_on_the_way_stops_the_report(gold, undone):
+    """The check of the fact compares with Silver and not with the model before, and says in words what is missing."""
+    table(gold.settings, "gold", "int_orders_enriched").delete(of_one_row(gold, "int_orders_enriched"))
+    run = gold.build(A_DAY, models=["fct_orders", "rpt_daily_revenue"])
+    assert not run.success
+    assert run.materialized == {"fct_orders"}
+    check = run.checks["completeness__fct_orders__reconciles_with_silver"]
+    assert re.fullmatch(rf"{A_DAY} \w+: [\d,]+ expected, [\d,]+ found", check.description)
+    shown = check.metadata["failing rows"].records
+    assert {record.data["measure"] for record in shown} >= {"orders", "total_cents"}
+
+
+def test_an_odd_day_is_told_from_a_busy_weekday(gold, undone):
+    """Saturdays sell twice as much; one day sells a third, one nothing; the first week has nothing to be held to."""
+    days = [END - timedelta(days=back) for back in reversed(range(40))]
+    usual = {day: (200 if day.weekday() == 5 else 100) + day.day % 5 for day in days}
+    slump, closed = days[-4], days[-2]
+    sold = {**usual, slump: 33, days[2]: 1000}
+    report = table(gold.settings, "gold", "rpt_daily_revenue")
+    row = rows(gold.settings, "gold", "rpt_daily_revenue")[0]
+    made = [
+        {**row, "orders": n, "revenue_cents": n * 5000, "order_date": day} for day, n in sold.items() if day != closed
+    ]
+    write_deltalake(report, pa.Table.from_pylist(made, report.to_pyarrow_table().schema), mode="overwrite")
+    failures = tell_failures(gold, "in_line_with_history", days[0].isoformat(), END.isoformat())
+    found = failures["distribution__rpt_daily_revenue__in_line_with_history"]
+    assert {(row["day"], row["measure"], row["found"]) for row in found} == {
+        (slump, "orders", 33), (slump, "revenue_cents", 165_000), (closed, "orders", 0), (closed, "revenue_cents", 0)
+    }  # fmt: skip
+    expected = {row["day"]: row["expected"] for row in found if row["measure"] == "orders"}
+    for day, value in expected.items():
+        assert float(value) == pytest.approx(median(sold[day - timedelta(weeks=n)] for n in range(1, 5)), abs=0.5)
+    alone = tell_failures(gold, "in_line_with_history", slump.isoformat(), slump.isoformat())
+    assert {row["day"] for row in alone["distribution__rpt_daily_revenue__in_line_with_history"]} == {slump}

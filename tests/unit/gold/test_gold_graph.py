@@ -42,6 +42,14 @@ def test_tests_are_checks(gold_assets):
     assert any(name.startswith("accepted_range_fct_orders_total_cents") for name in blocking)
 
 
+def test_a_check_says_what_it_promises(gold_assets):
+    """In the words of the dbt test."""
+    specs = {spec.name: spec for spec in gold_assets.check_specs}
+    promise = specs["completeness__fct_payments__reconciles_with_silver"].description
+    assert promise == "Payments and amounts of the day are those of Silver, to the cent."
+    assert specs["unique_fct_orders_order_id"].description is None
+
+
 def test_a_range_of_days_is_one_run(gold_assets, gold_contracts):
     """A backfill of a year is one dbt build."""
     assert gold_assets.backfill_policy == dg.BackfillPolicy.single_run()

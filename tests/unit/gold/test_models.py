@@ -25,6 +25,11 @@ def data_tests(manifest: dict[str, Any], model: dict[str, Any]) -> list[dict[str
     return [node for node in children if node and node.get("attached_node") == model["unique_id"]]
 
 
+def kind(node: dict[str, Any]) -> str:
+    """Which generic test a node is; empty for any other node."""
+    return node["test_metadata"]["name"] if node["resource_type"] == "test" else ""
+
+
 def kind_of(manifest: dict[str, Any], uid: str) -> str:
     return "source" if uid in manifest["sources"] else manifest["nodes"][uid]["name"].split("_")[0]
 
@@ -74,6 +79,31 @@ def test_an_orphan_is_a_warning(gold_manifest):
         if node["resource_type"] == "test" and node["test_metadata"]["name"] == "relationships"
     }
     assert severities == {"warn"}
+
+
+def test_every_table_is_reconciled_with_what_it_is_made_from(gold_manifest):
+    """A lost row stops what is downstream. Metrics of customers are a sum over all days: a second one would cost as much."""
+    tables = [m for m in models(gold_manifest) if m["config"]["materialized"] != "view"]
+    found = {m["name"]: [t for t in data_tests(gold_manifest, m) if kind(t) == "reconciles"] for m in tables}
+    assert [name for name, tests in found.items() if not tests] == ["int_customer_metrics"]
+    assert {t["config"]["severity"].lower() for tests in found.values() for t in tests} == {"error"}
+
+
+def test_an_odd_day_is_a_suspicion(gold_manifest):
+    """It is told and stops nothing."""
+    odd = [node for node in gold_manifest["nodes"].values() if kind(node) == "in_line_with_history"]
+    assert odd
+    assert {node["config"]["severity"].lower() for node in odd} == {"warn"}
+
+
+def test_checks_of_whole_tables_have_a_name_and_a_promise(gold_manifest):
+    """`<family>__<table>__<rule>`, like every other check: the score and the UI go by it."""
+    ours = [n for n in gold_manifest["nodes"].values() if kind(n) in ("reconciles", "holds", "in_line_with_history")]
+    for node in ours:
+        family, table, _ = node["name"].split("__")
+        assert family in ("completeness", "consistency", "distribution")
+        assert node["attached_node"].endswith(f".{table}")
+        assert node["description"]
 
 
 def test_daily_models_are_partitioned_by_the_day_they_are_tested_by(gold_manifest):
