@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pyarrow import fs
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from stream_assets.engine.server import Connection, connect
 from stream_assets.settings import Settings
@@ -31,7 +32,7 @@ def open_session(settings: Settings) -> SparkSession:
     return spark
 
 
-def give_up_early(spark: SparkSession, connection: Connection) -> None:
+def give_up_early(spark: SparkSession | ConnectSession, connection: Connection) -> None:
     """Do not wait ten minutes, as the client would by default, for our own server to come back: it will not.
 
     The client's log repeats every error, with its stack, that is raised anyway.

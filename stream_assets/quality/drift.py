@@ -68,8 +68,8 @@ def judge_volume(entries: Entries, history: Entries, limit: float = VOLUME_CHANG
 
 def judge_deliveries(entries: Entries, history: Entries, limit: float = VOLUME_CHANGE) -> Outcome:
     """The same of what was delivered, before anything is made of it."""
-    counted = [{d: {"prompt": e["rows_in"]} for d, e in part.items()} for part in (entries, history)]
-    return replace(judge_volume(*counted, limit), name="distribution__delivery__volume")
+    now, before = ({d: {"prompt": e["rows_in"]} for d, e in part.items()} for part in (entries, history))
+    return replace(judge_volume(now, before, limit), name="distribution__delivery__volume")
 
 
 def _expected_rows(day: str, past: Mapping[str, int]) -> float:

@@ -119,7 +119,7 @@ def _files_per_day(landed: Entries, days: Sequence[date]) -> int:
 def _refine(spark: SparkSession, task: Task) -> Entries:
     contract = task.contract
     bronze = read_bronze(spark, contract, task.days)
-    headers = _headers(bronze) if contract.format == "csv" else []
+    headers = distinct_headers(bronze) if contract.format == "csv" else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, files_per_day=task.files_per_day)
     conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -136,9 +136,8 @@ def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -
     """The Bronze rows from which these days are computed."""
     bronze = spark.table(f"`bronze`.`{contract.name}`").drop("_run_id", "_contract_version")
     if contract.kind == "event":
-        return bronze.where(delta.in_days("_delivery_date", _reach(contract, days))).where(
-            delta.in_days("_event_date", days)
-        )
+        # By event day alone: what came while the contract allowed more lateness must not get lost. Statistics prune the files.
+        return bronze.where(delta.in_days("_event_date", days))
     own = bronze.where(delta.in_days("_delivery_date", days))
     if contract.kind == "reference":
         return own
@@ -151,7 +150,8 @@ def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -
     return own.unionByName(history.select(*own.columns))
 
 
-def _headers(bronze: DataFrame) -> list[str]:
+def distinct_headers(bronze: DataFrame) -> list[str]:
+    """The headers of the CSV files these rows came in."""
     return sorted(row["_header"] for row in bronze.select("_header").distinct().collect() if row["_header"] is not None)
 
 

@@ -28,7 +28,7 @@ from stream_assets.settings import Settings
 from stream_assets.silver.conform import conform
 from stream_assets.silver.effects import DayEffects, Group, Simulation, add_up, add_up_days, schema_changes
 from stream_assets.silver.publish import silver_table
-from stream_assets.silver.refine import read_bronze
+from stream_assets.silver.refine import distinct_headers, read_bronze
 
 DEFAULT_DAYS = 30
 """Days looked at when nobody says which."""
@@ -105,7 +105,7 @@ def simulate(spark: SparkSession, settings: Settings, trial: Trial) -> Simulatio
         asked = f"from {trial.first or 'the first day'} to {trial.last or 'the last'}"
         raise StreamError(f"Bronze holds no record of {trial.current.name} {asked}.")
     bronze = read_bronze(spark, trial.widest, days)
-    headers = _headers(bronze) if trial.current.format == "csv" else []
+    headers = distinct_headers(bronze) if trial.current.format == "csv" else []
     before, after = (
         conform(bronze, contract, headers=headers, salt=pii_salt(settings)).where(delta.in_days("_event_date", days))
         for contract in (trial.current, trial.proposed)
@@ -181,10 +181,6 @@ def _to_group(row: Row, columns: Iterable[str]) -> Group:
 def _bronze_days(spark: SparkSession, contract: Contract) -> list[date]:
     rows = spark.table(f"`bronze`.`{contract.name}`").select("_event_date").distinct().collect()
     return [row["_event_date"] for row in rows]
-
-
-def _headers(bronze: DataFrame) -> list[str]:
-    return sorted(row["_header"] for row in bronze.select("_header").distinct().collect() if row["_header"] is not None)
 
 
 def _silver_types(settings: Settings, contract: Contract) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A rule of severity error rejects a record; one of severity warning lets it pass and is counted."""
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 from stream_assets.settings import Settings
@@ -49,3 +49,16 @@ def test_a_contract_may_quarantine_records_with_unknown_fields(lake: Settings, s
     assert [row["reading_id"] for row in rows(lake, "silver", "readings")] == ["a"]
     assert [row["_violations"] for row in rows(lake, "quarantine", "readings")] == [["validity__record__unknown_field"]]
     assert ledger(lake, "silver", "readings")[str(DAY)]["new_columns"] == ["colour"]
+
+
+def test_less_lateness_than_before_loses_nothing(lake: Settings, spark, tmp_path: Path) -> None:
+    """What came late while the contract allowed it is judged anew, and quarantined: not forgotten."""
+    before, after = (contract(tmp_path / str(days), document(maxLateness=days)) for days in (2, 0))
+    late = {"reading_id": "late", "taken_at": f"{DAY}T10:00:00Z"}
+    deliver(lake, f"readings/{DAY + timedelta(days=2)}/part.jsonl", as_lines([late]))
+    land_days(spark, lake, before, DAY + timedelta(days=2))
+    refine_days(spark, lake, before, DAY)
+    assert len(rows(lake, "silver", "readings")) == 1
+    refine_days(spark, lake, after, DAY)
+    assert rows(lake, "silver", "readings") == []
+    assert [row["_violations"] for row in rows(lake, "quarantine", "readings")] == [["validity__taken_at__window"]]
