@@ -77,9 +77,8 @@ def _with_keys(read: DataFrame, contract: Contract, kept: Sequence[str]) -> Data
     inner = F.json_object_keys(F.get_json_object(_text(), "$.data")) if contract.envelope else F.lit(None)
     keys = F.struct(F.json_object_keys(_text()).alias("_outer"), inner.cast("array<string>").alias("_inner"))
     nothing = F.lit(None).cast("struct<_outer array<string>, _inner array<string>>")
-    found = _once(
-        read, F.struct(F.when(F.col("_whole") & ~_has_no_other_keys(contract), keys).otherwise(nothing).alias("_keys"))
-    )
+    is_odd = F.col("_whole") & ~_has_no_other_keys(contract)
+    found = read.select("*", F.when(is_odd, keys).otherwise(nothing).alias("_keys"))
     unknown = F.array_except(
         F.col("_keys._inner" if contract.envelope else "_keys._outer"),
         F.array(*[F.lit(c.source) for c in contract.columns]),
