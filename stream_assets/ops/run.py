@@ -161,7 +161,7 @@ def _note(entry: dg.EventLogEntry, result: ExecutionResult, report: Report) -> s
     elif event.event_type_value == "ASSET_CHECK_EVALUATION":
         _note_check(event.asset_check_evaluation_data, result)
     elif event.event_type_value == "ASSET_MATERIALIZATION":
-        return _note_materialization(event.step_materialization_data.materialization, entry.run_id, result, report)
+        return _note_materialization(event, entry.run_id, result, report)
     return set()
 
 
@@ -194,10 +194,9 @@ def _note_check(evaluation: Any, result: ExecutionResult) -> None:
     )
 
 
-def _note_materialization(
-    materialization: dg.AssetMaterialization, run_id: str, result: ExecutionResult, report: Report
-) -> set[date]:
+def _note_materialization(event: dg.DagsterEvent, run_id: str, result: ExecutionResult, report: Report) -> set[date]:
     """Dagster repeats one materialization per partition of a range; the counts are of the whole range, so the first tells all."""
+    materialization = event.step_materialization_data.materialization
     name = materialization.asset_key.to_user_string()
     counts = {key: value.value for key, value in materialization.metadata.items() if isinstance(value.value, int)}
     rows = counts.get("dagster/partition_row_count") or counts.get("dagster/row_count") or 0
@@ -205,7 +204,7 @@ def _note_materialization(
     facts["days"] += 1
     if run_id not in facts["runs"]:
         facts["runs"].append(run_id)
-        report(name, "rows", {"rows": rows})
+        report(name, "rows", {"rows": rows, "step": event.step_key})
         for count, number in {
             "rows": rows,
             **{c: counts[c] for c in ("quarantined", "duplicates") if c in counts},

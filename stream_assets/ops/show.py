@@ -25,7 +25,7 @@ class Progress:
         self._console = console
         self._status = console.status("Starting …")
         self._began = time.monotonic()
-        self._rows: list[str] = []
+        self._rows: dict[str, list[str]] = {}
 
     def __enter__(self) -> Progress:
         self._status.start()
@@ -44,22 +44,23 @@ class Progress:
         """Show one piece of news of a run."""
         elapsed = f"{time.monotonic() - self._began:6.1f} s"
         if state == "started":
-            self._rows = []
+            self._rows[name] = []
             self._status.update(f"{elapsed}  {name} …")
         elif state == "rows":
-            self._rows.append(f"{name} {facts['rows']:,}")
+            self._rows.setdefault(facts["step"], []).append(f"{name} {facts['rows']:,}")
             self._status.update(f"{elapsed}  {name} …")
         elif state == "done":
             self._console.print(
-                f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} [dim]{facts['seconds']:5.1f} s[/]  {self._summary()}"
+                f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} [dim]{facts['seconds']:5.1f} s[/]  {self._summary(name)}"
             )
         elif state == "skipped":
             self._console.print(f"[dim]{elapsed}[/]  [yellow]–[/] {name:<24} skipped: something before it failed")
         elif state == "failed":
             self._console.print(f"[dim]{elapsed}[/]  [red]✗[/] {name:<24} {facts['error']}", soft_wrap=True)
 
-    def _summary(self) -> str:
-        return ", ".join(self._rows) if len(self._rows) <= 2 else f"{len(self._rows)} tables"
+    def _summary(self, step: str) -> str:
+        rows = self._rows.pop(step, [])
+        return ", ".join(rows) if len(rows) <= 2 else f"{len(rows)} tables"
 
 
 def show_result(console: Console, settings: Settings, contracts: ContractSet, result: ExecutionResult) -> None:
