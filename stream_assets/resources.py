@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stream_assets.engine.server import Connection, connect
-from stream_assets.engine.session import open_session
+from stream_assets.engine.session import is_gone, open_session
 from stream_assets.errors import EngineError, StreamError
 from stream_assets.secrets import pii_salt
 from stream_assets.settings import Settings
@@ -66,7 +66,7 @@ class EngineResource(LazyPySparkResource):
         except StreamError as error:
             raise dg.Failure(description=str(error), allow_retries=False) from error
         except (PySparkException, grpc.RpcError) as error:
-            if not _is_gone(error):
+            if not is_gone(str(error)):
                 raise
             raise EngineError(
                 "The Spark server went away in the middle of this step. Nothing is half-written: a table changes in one commit or not at "
@@ -80,20 +80,3 @@ class EngineResource(LazyPySparkResource):
     def pii_salt(self) -> str:
         """The secret for hashed personal data."""
         return pii_salt(self.settings)
-
-
-def _is_gone(error: BaseException) -> bool:
-    """Whether an error means that the server, and not the query, failed."""
-    text = str(error)
-    return any(
-        sign in text
-        for sign in (
-            "UNAVAILABLE",
-            "failed to connect",
-            "Connection refused",
-            "Socket closed",
-            "INVALID_HANDLE",
-            "Connection reset",
-            "stopped SparkContext",
-        )
-    )

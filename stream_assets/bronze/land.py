@@ -82,6 +82,7 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     written = {d.day.isoformat(): _ledger_entry(d) for d in changed}
     if changed:
         _write(spark, table, contract, changed, Commit(run_id, contract.name, "bronze", contract.version, written))
+    known = {**before, **written}
     landed = tuple(d.day for d in changed)
     counts = _count(spark, table, days)
     return Landing(
@@ -91,7 +92,7 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
         touched=tuple(sorted(lost | {event for delivered, event in counts if delivered in landed})),
         problems=tuple(f for d in deliveries for f in d.files if f.problem),
         incomplete=tuple(d.day for d in found if not d.is_complete),
-        entries={d: e for d, e in {**before, **written}.items() if date.fromisoformat(d) in set(days)},
+        entries={d: known[d] for d in (day.isoformat() for day in days) if d in known},
         history=before,
     )
 

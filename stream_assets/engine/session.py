@@ -19,6 +19,15 @@ from stream_assets.settings import Settings
 LAYERS = ("bronze", "silver", "quarantine", "gold")
 REGISTERED = "stream_registered"
 """An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
+_SERVER_GONE = (
+    "UNAVAILABLE",
+    "failed to connect",
+    "Connection refused",
+    "Connection reset",
+    "Socket closed",
+    "INVALID_HANDLE",
+    "stopped SparkContext",
+)
 _WHOLE_FILE = str(1 << 40)
 
 
@@ -47,6 +56,11 @@ def use_token(connection: Connection) -> None:
     """Hand the token to the client library, which reads it from the environment."""
     if connection.token:
         os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = connection.token
+
+
+def is_gone(error: str) -> bool:
+    """Whether the text of an error means that the server, and not the query, failed."""
+    return any(sign in error for sign in _SERVER_GONE)
 
 
 def register_lake(spark: SparkSession, settings: Settings) -> None:

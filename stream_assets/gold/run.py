@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
 from stream_assets.engine.server import Connection
-from stream_assets.engine.session import give_up_early, use_token
+from stream_assets.engine.session import give_up_early, is_gone, use_token
 from stream_assets.gold.project import DbtError, GoldProject, keep_newest
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -28,11 +28,8 @@ _ONE_AT_A_TIME = threading.Lock()
 KEPT_RUNS = 30
 """How many runs' logs and compiled models are kept."""
 
-_PASSING = (
-    "CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED",
-    "UNAVAILABLE", "failed to connect", "Connection refused", "Connection reset", "Socket closed", "INVALID_HANDLE",
-)  # fmt: skip
-"""Signs of a failure that the next attempt may not meet: a write that lost a race, a server that went away."""
+_LOST_RACE = ("CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+"""Signs of a write that came second; the next attempt may come first."""
 
 _RESULTS = {"LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult"}
 
@@ -95,7 +92,8 @@ def _raise_failures(done: Future[Any], output: Path) -> None:
     failed = [result for result in outcome.result if str(result.status) in ("error", "fail", "runtime error")]
     listing = "\n".join(f"- {result.node.name}: {_gist(result.message)}" for result in failed)
     message = f"{len(failed)} dbt nodes failed:\n{listing}\nThe whole story is in {output / 'dbt.log'}."
-    if any(sign in str(result.message) for result in failed for sign in _PASSING):
+    texts = [str(result.message) for result in failed]
+    if any(is_gone(text) or any(sign in text for sign in _LOST_RACE) for text in texts):
         raise PySparkException(message)
     raise DbtError(message)
 

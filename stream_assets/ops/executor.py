@@ -1,7 +1,7 @@
 """Runs the steps of a Dagster run in threads of one process.
 
-A step mostly waits for Spark: for a plan, a commit, an answer. One process per step would cost seconds of imports each, one
-step after the other leaves the engine idle half of the time on small days. Dagster has no executor in between, and no
+A step mostly waits for Spark: for a plan, a commit, an answer. One process per step would cost seconds of imports each, and
+one step after the other leaves cores unused that a second dataset could have. Dagster has no executor in between, and no
 public way to write one: this is the only module that knows its private ones, for one exact version of it.
 """
 

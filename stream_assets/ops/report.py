@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,9 @@ from typing import Any
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.log import LoggedCommit, newest_entries, read_log
 from stream_assets.ops.status import DatasetStatus, dataset_status
-from stream_assets.quality import drift
-from stream_assets.quality.outcomes import Entries, Outcome
+from stream_assets.quality.drift import judge_days
+from stream_assets.quality.outcomes import Entries
 from stream_assets.quality.page import render_page
-from stream_assets.quality.profile import is_numeric, profiled
 from stream_assets.quality.report import (
     DatasetFacts,
     Report,
@@ -55,7 +54,7 @@ def _dataset_facts(
         service=_service_level(dataset_status(contract, commits, now)),
         anomalies=(
             *find_column_changes(contract.name, _within(window, entries)),
-            *find_anomalies(contract.name, _judge_days(contract, entries, window)),
+            *find_anomalies(contract.name, judge_days(contract, _within(window, entries), entries)),
         ),
     )
 
@@ -72,22 +71,6 @@ def _service_level(status: DatasetStatus) -> ServiceLevel:
         remaining=status.budget.remaining,
         state=status.budget.state,
     )
-
-
-def _judge_days(contract: Contract, entries: Entries, window: Window) -> Iterator[Outcome]:
-    """The drift checks over every day of the window, whatever the latest run was about.
-
-    Entries written before days were profiled do not say what volume and columns are judged by.
-    """
-    limit, asked = contract.limit, _within(window, entries)
-    most = limit("uniqueness__table__duplicate_share", drift.MAX_DUPLICATES)
-    yield drift.judge_duplicates(asked, entries, most)
-    known = {day: entry for day, entry in entries.items() if "prompt" in entry}
-    asked = _within(window, known)
-    yield drift.judge_volume(asked, known, limit("distribution__table__volume", drift.VOLUME_CHANGE))
-    for column in profiled(contract):
-        tolerated = limit(f"distribution__{column.name}__drift", drift.MAX_PSI)
-        yield drift.judge_column(column.name, asked, known, is_numeric=is_numeric(column), limit=tolerated)
 
 
 def _within(window: Window, entries: Entries) -> dict[str, Mapping[str, Any]]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from stream_assets.contracts.model import Contract
 from stream_assets.quality.outcomes import Entries, Outcome
+from stream_assets.quality.profile import is_numeric, profiled
 from stream_assets.quality.trend import sparkline
+from stream_assets.quality.words import count_text
 
 BASELINE_DAYS = 28
 NEEDED_DAYS = 7
@@ -33,6 +36,20 @@ MAX_DUPLICATES = 0.5
 DUPLICATES_RISE = 0.05
 
 Profile = Mapping[str, Any]
+
+
+def judge_days(contract: Contract, entries: Entries, history: Entries) -> Iterator[Outcome]:
+    """Everything the days of a dataset are held to, within the limits of its contract.
+
+    Entries written before days were profiled do not say what volume and columns are judged by.
+    """
+    limit = contract.limit
+    yield judge_duplicates(entries, history, limit("uniqueness__table__duplicate_share", MAX_DUPLICATES))
+    days, known = ({day: e for day, e in part.items() if "prompt" in e} for part in (entries, history))
+    yield judge_volume(days, known, limit("distribution__table__volume", VOLUME_CHANGE))
+    for column in profiled(contract):
+        tolerated = limit(f"distribution__{column.name}__drift", MAX_PSI)
+        yield judge_column(column.name, days, known, is_numeric=is_numeric(column), limit=tolerated)
 
 
 def judge_volume(entries: Entries, history: Entries, limit: float = VOLUME_CHANGE) -> Outcome:
@@ -61,7 +78,7 @@ def judge_volume(entries: Entries, history: Entries, limit: float = VOLUME_CHANG
     summary = (
         f"{worst}: {odd[worst]['rows']:,} records, {odd[worst]['expected']:,} expected"
         if worst
-        else f"{_days(judged)} within {limit:g} × of what was expected"
+        else f"{count_text(judged, 'day')} within {limit:g} × of what was expected"
     )
     return Outcome(name, not odd, summary, facts)
 
@@ -121,7 +138,9 @@ def judge_column(
         return Outcome(name, True, _no_baseline(len(known)), {})
     worst = max(odd, key=lambda day: len(odd[day]), default=None)
     summary = (
-        f"{worst}: {'; '.join(odd[worst][:3])}" if worst else f"{_days(judged)} like the {BASELINE_DAYS} days before"
+        f"{worst}: {'; '.join(odd[worst][:3])}"
+        if worst
+        else f"{count_text(judged, 'day')} like the {BASELINE_DAYS} days before"
     )
     return Outcome(name, not odd, summary, {"odd_days": odd})
 
@@ -220,7 +239,3 @@ def _spread(values: Iterable[float]) -> float:
 
 def _no_baseline(days: int) -> str:
     return f"no baseline yet ({min(days, NEEDED_DAYS)} of {NEEDED_DAYS} days)"
-
-
-def _days(count: int) -> str:
-    return f"{count} day{'' if count == 1 else 's'}"

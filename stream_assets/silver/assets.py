@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
-from stream_assets.quality import drift
 from stream_assets.quality import outcomes as judge
 from stream_assets.quality.checks import check_results, check_specs, silver_checks
-from stream_assets.quality.profile import is_numeric, profiled
+from stream_assets.quality.drift import judge_days
 from stream_assets.quality.report import latest_page
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
@@ -132,18 +131,7 @@ def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], done: 
         judge.judge_warnings(entries),
         judge.judge_drift(contract, entries),
         *([judge.judge_row_count(contract, entries)] if contract.row_counts else []),
-        drift.judge_duplicates(entries, history, limit("uniqueness__table__duplicate_share", drift.MAX_DUPLICATES)),
-        drift.judge_volume(entries, history, limit("distribution__table__volume", drift.VOLUME_CHANGE)),
-        *[
-            drift.judge_column(
-                column.name,
-                entries,
-                history,
-                is_numeric=is_numeric(column),
-                limit=limit(f"distribution__{column.name}__drift", drift.MAX_PSI),
-            )
-            for column in profiled(contract)
-        ],
+        *judge_days(contract, entries, history),
         judge.judge_freshness(contract, _newest({**history, **entries}), datetime.now(UTC)),
     ]
 
