@@ -23,6 +23,7 @@ FIELDS = {
     "STREAM_CONTRACTS": ("the sample's", "Folder of `*.odcs.yaml` contracts."),
     "STREAM_LANDING": ("`$STREAM_HOME/landing`", "Landing zone, `<dataset>/<YYYY-MM-DD>/files`."),
     "STREAM_LAKE": ("`$STREAM_HOME/lake`", "The lake: a folder or an object-store URI."),
+    "STREAM_SERVER": ("`landing`", "Which of a contract's servers is read; one without it is read from its first."),
     "STREAM_DBT_PROJECT": ("`dbt_project`", "The dbt project that makes Gold."),
     "SPARK_REMOTE": ("unset", "Unset: a Spark server of our own, on loopback. Set (`sc://…`): that cluster."),
     "STREAM_SPARK_MEMORY": ("`3g`", "Heap of our own Spark server."),
@@ -132,6 +133,7 @@ class Settings:
     contracts: Path
     landing: str
     lake: str
+    server: str
     dbt_project: Path
     spark_remote: str | None
     spark_memory: str
@@ -152,6 +154,7 @@ class Settings:
             contracts=_path(env, "STREAM_CONTRACTS", PROJECT / "stream_assets" / "contracts" / "specs"),
             landing=_place(env, "STREAM_LANDING", home / "landing"),
             lake=_place(env, "STREAM_LAKE", home / "lake"),
+            server=env.get("STREAM_SERVER") or "landing",
             dbt_project=_path(env, "STREAM_DBT_PROJECT", PROJECT / "dbt_project"),
             spark_remote=env.get("SPARK_REMOTE") or None,
             spark_memory=env.get("STREAM_SPARK_MEMORY") or "3g",
@@ -170,6 +173,7 @@ class Settings:
             "STREAM_CONTRACTS": str(self.contracts),
             "STREAM_LANDING": self.landing,
             "STREAM_LAKE": self.lake,
+            "STREAM_SERVER": self.server,
             "STREAM_DBT_PROJECT": str(self.dbt_project),
             "STREAM_SPARK_MEMORY": self.spark_memory,
             "STREAM_SPARK_CORES": str(self.spark_cores),

@@ -21,6 +21,9 @@ FACTS: Mapping[str, Effect] = {
     ),
     "landing_path": Effect("major", "neutral", "Producers have to deliver to another place; the old one is not read."),
     "format": Effect("major", "neutral", "Producers have to deliver files of another format; others are set aside."),
+    "live_servers": Effect(
+        "minor", "neutral", "The same records can be read from another place, or no longer from one."
+    ),
     "purpose": DOCS,
     "grain": DOCS,
     "domain": DOCS,
@@ -72,7 +75,7 @@ STRICTNESS: Mapping[DriftReaction, int] = {"evolve": 0, "discard_column": 0, "qu
 """How much a reaction to unknown columns asks of who delivers."""
 
 
-COMPARED = {*FACTS, *ROLES, *SCALES, "columns", "expressions", "drift", "null_values"}
+COMPARED = {*FACTS, *ROLES, *SCALES, "servers", "columns", "expressions", "drift", "null_values"}
 IDENTITY = {"name", "version", "file", "fingerprint"}
 """What a contract is called, not what it says."""
 

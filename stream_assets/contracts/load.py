@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from stream_assets.contracts.model import Bounds, CheckSetting, Column, Contract, Expression
+from stream_assets.contracts.model import Bounds, CheckSetting, Column, Contract, Expression, Server
+from stream_assets.contracts.servers import SERVER_KINDS
 from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, sla_duration, validate
 from stream_assets.errors import ContractError
 
@@ -129,7 +130,6 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
     table = document["schema"][0]
     custom = _custom(document)
     sla = {item["property"]: item for item in document["slaProperties"]}
-    landing = next(server for server in document["servers"] if server["server"] == "landing")
     keyed = sorted(
         (p for p in table["properties"] if p.get("primaryKey")), key=lambda p: p.get("primaryKeyPosition", 1)
     )
@@ -153,8 +153,7 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
         cadence=parse_duration(custom["cadence"]) or timedelta(),
         retention=sla_duration(sla["retention"]) or timedelta(),
         history_start=date.fromisoformat(custom["replay"]["historyStart"]),
-        landing_path=landing["path"],
-        format=landing["format"],
+        servers=tuple(_to_server(server) for server in document["servers"]),
         expressions=tuple(_to_expression(q) for q in table.get("quality", []) if "expression" in _implementation(q)),
         row_counts=tuple(_to_bounds(q) for q in table.get("quality", []) if q.get("metric") == "rowCount"),
         check_settings=tuple(CheckSetting(**item) for item in custom.get("checks", ())),
@@ -163,6 +162,18 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
         min_keep=float(custom.get("minKeep", 0.8)),
         file=file,
         fingerprint=hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16],
+    )
+
+
+def _to_server(server: dict[str, Any]) -> Server:
+    return Server(
+        name=server["server"],
+        kind=SERVER_KINDS[server["type"]],
+        format=server.get("format", "json"),
+        path=server.get("path", ""),
+        database=server.get("database", ""),
+        schema=server.get("schema", ""),
+        options=_custom(server),
     )
 
 

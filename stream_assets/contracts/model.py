@@ -13,6 +13,7 @@ DatasetKind = Literal["event", "entity", "reference"]
 PiiStrategy = Literal["hash", "tokenize", "mask", "drop", "keep"]
 DriftReaction = Literal["evolve", "freeze", "discard_column", "quarantine_row"]
 FileFormat = Literal["jsonl", "csv", "parquet"]
+ServerKind = Literal["local", "kafka", "postgres"]
 Severity = Literal["error", "warning"]
 Strictness = Literal["gate", "warn", "sample"]
 
@@ -30,6 +31,8 @@ RESERVED_COLUMNS = (
     "_raw_bytes",
     "_header",
     "_key",
+    "_message_key",
+    "_message_headers",
 )
 
 HISTORY_COLUMNS = ("valid_from", "valid_to", "is_current")
@@ -104,6 +107,22 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Server:
+    """One place where a dataset can be read. Addresses and passwords are settings: they differ from place to place."""
+
+    name: str
+    kind: ServerKind
+    format: str = "json"
+    """Of a record as delivered: a `FileFormat`, or json for messages and changes."""
+    path: str = ""
+    """Files: folder inside the landing zone."""
+    database: str = ""
+    schema: str = ""
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+    """Its custom properties: topic, peakThroughput, delivery, …"""
+
+
+@dataclass(frozen=True)
 class Contract:
     """One dataset: its shape, its promises and how it is delivered."""
 
@@ -127,8 +146,8 @@ class Contract:
     cadence: timedelta
     retention: timedelta
     history_start: date
-    landing_path: str
-    format: FileFormat
+    servers: tuple[Server, ...]
+    """Where it can be read; the first unless settings name another."""
     expressions: tuple[Expression, ...]
     drift: DriftReaction
     null_values: tuple[str, ...]
@@ -151,6 +170,35 @@ class Contract:
     def silver(self) -> tuple[Column, ...]:
         """The columns that reach Silver."""
         return tuple(column for column in self.record if column.is_kept)
+
+    def server(self, name: str) -> Server:
+        """The server of that name; the first one if the contract has none of that name."""
+        return next((server for server in self.servers if server.name == name), self.servers[0])
+
+    @cached_property
+    def formats(self) -> frozenset[str]:
+        """Every format its records may have. Bronze may hold several: it outlives a change of server."""
+        return frozenset(server.format for server in self.servers)
+
+    @property
+    def files(self) -> Server | None:
+        """The server whose deliveries are files, if there is one."""
+        return next((server for server in self.servers if server.kind == "local"), None)
+
+    @property
+    def landing_path(self) -> str:
+        """Folder of its files inside the landing zone; empty if it is not delivered as files."""
+        return self.files.path if self.files else ""
+
+    @property
+    def format(self) -> str:
+        """Format of its files, or of its first server's records."""
+        return (self.files or self.servers[0]).format
+
+    @property
+    def live_servers(self) -> tuple[Server, ...]:
+        """The servers whose records arrive by themselves."""
+        return tuple(server for server in self.servers if server.kind != "local")
 
     @property
     def freshness_limit(self) -> timedelta:

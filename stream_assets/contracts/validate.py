@@ -14,13 +14,14 @@ from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import product
-from pathlib import PurePosixPath
 from typing import Any
 
 import jsonschema
 from jsonschema.exceptions import best_match
 
 from stream_assets.contracts.model import ENVELOPE, HISTORY_COLUMNS, RESERVED_COLUMNS
+from stream_assets.contracts.require import require
+from stream_assets.contracts.servers import check_servers
 from stream_assets.errors import ContractError
 
 SPARK_TYPES = {
@@ -149,7 +150,7 @@ def validate(file: str, document: dict[str, Any]) -> None:
     _check_ownership(file, document)
     _check_repeats(file, document)
     _check_promises(file, document)
-    _check_landing(file, document)
+    check_servers(file, document)
     for position, prop in enumerate(document["schema"][0]["properties"]):
         _check_property(file, f"schema[0].properties[{position}]", prop)
     _check_times(file, document)
@@ -183,11 +184,6 @@ def looks_personal(name: str) -> bool:
     return bool(_LOOKS_PERSONAL.search(name))
 
 
-def _require(condition: object, file: str, field: str, problem: str, remedy: str) -> None:
-    if not condition:
-        raise ContractError(file, field, problem, remedy)
-
-
 @cache
 def _schema_validator() -> jsonschema.Draft201909Validator:
     schema = (
@@ -202,7 +198,7 @@ def _check_standard(file: str, document: dict[str, Any]) -> None:
     table = tables[0] if isinstance(tables, list) and tables else None
     properties = table.get("properties") if isinstance(table, dict) else None
     many = isinstance(properties, list) and len(properties) > MAX_COLUMNS
-    _require(not many, file, "schema[0].properties", f"more than {MAX_COLUMNS} columns", "Split the dataset.")
+    require(not many, file, "schema[0].properties", f"more than {MAX_COLUMNS} columns", "Split the dataset.")
     error = best_match(_schema_validator().iter_errors(json.loads(json.dumps(document, default=str))))
     if error:
         path = (
@@ -216,7 +212,7 @@ def _check_standard(file: str, document: dict[str, Any]) -> None:
 
 def _check_identity(file: str, document: dict[str, Any]) -> None:
     name = document.get("name")
-    _require(
+    require(
         _is_identifier(name),
         file,
         "name",
@@ -224,52 +220,52 @@ def _check_identity(file: str, document: dict[str, Any]) -> None:
         "Use lower-case letters, digits and _, at most 63.",
     )
     for field in ("domain", "description", "servers", "schema", "slaProperties", "team", "customProperties"):
-        _require(document.get(field), file, field, "is missing", "Every contract needs it.")
-    _require(
+        require(document.get(field), file, field, "is missing", "Every contract needs it.")
+    require(
         re.fullmatch(r"[\w.-]{1,63}", str(document["domain"]), re.ASCII),
         file,
         "domain",
         f"{document['domain']!r} cannot be a tag",
         "Use letters, digits, _, - and ., at most 63.",
     )
-    _require(
+    require(
         document["description"].get("purpose"),
         file,
         "description.purpose",
         "is missing",
         "Say in a sentence what the data is.",
     )
-    _require(
+    require(
         re.fullmatch(r"\d+\.\d+\.\d+", str(document["version"])),
         file,
         "version",
         "is not semantic",
         "Use MAJOR.MINOR.PATCH.",
     )
-    _require(
+    require(
         len(document["schema"]) == 1, file, "schema", "must describe exactly one table", "Use one contract per dataset."
     )
     table = document["schema"][0]
-    _require(
+    require(
         table["name"] == name,
         file,
         "schema[0].name",
         f"is {table['name']!r}, the contract is {name!r}",
         "Use the same name.",
     )
-    _require(
+    require(
         table.get("dataGranularityDescription"),
         file,
         "schema[0].dataGranularityDescription",
         "is missing",
         "State the grain: one row per …",
     )
-    _require(table.get("properties"), file, "schema[0].properties", "is missing", "List the columns.")
+    require(table.get("properties"), file, "schema[0].properties", "is missing", "List the columns.")
 
 
 def _check_ownership(file: str, document: dict[str, Any]) -> None:
     team = document["team"]
-    _require(
+    require(
         isinstance(team, dict) and team.get("name"),
         file,
         "team.name",
@@ -277,10 +273,10 @@ def _check_ownership(file: str, document: dict[str, Any]) -> None:
         "Name the team that answers for the data.",
     )
     owners = [m for m in team.get("members", []) if m.get("role") == "owner"]
-    _require(owners, file, "team.members", "names no owner", "Give one member the role owner.")
+    require(owners, file, "team.members", "names no owner", "Give one member the role owner.")
     for owner in owners:
         reachable = re.fullmatch(r"[\w.%+-]+@[\w-]+(\.[\w-]+)+", str(owner.get("username")), re.ASCII)
-        _require(
+        require(
             reachable, file, "team.members", "gives its owner no e-mail address", "Use the address as the username."
         )
 
@@ -290,7 +286,7 @@ def _check_repeats(file: str, document: dict[str, Any]) -> None:
     for field in ("customProperties", "slaProperties"):
         counts = Counter(item["property"] for item in document[field])
         repeated = [name for name, count in counts.items() if count > 1]
-        _require(not repeated, file, field, f"{repeated} appears twice", "Keep one.")
+        require(not repeated, file, field, f"{repeated} appears twice", "Keep one.")
 
 
 def _check_promises(file: str, document: dict[str, Any]) -> None:
@@ -301,13 +297,13 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
     }
     field = "customProperties.{}".format
     unknown = sorted(set(custom) - CUSTOM_PROPERTIES)
-    _require(
+    require(
         not unknown, file, "customProperties", f"{unknown} means nothing here", "Correct the spelling or remove it."
     )
     nulls = custom.get("nullValues", [])
-    _require(isinstance(nulls, list), file, field("nullValues"), "is not a list", "List the texts that mean missing.")
+    require(isinstance(nulls, list), file, field("nullValues"), "is not a list", "List the texts that mean missing.")
     kind = custom.get("datasetKind")
-    _require(
+    require(
         kind in ("event", "entity", "reference"),
         file,
         field("datasetKind"),
@@ -315,15 +311,15 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
         "Use event, entity or reference.",
     )
     envelope = custom.get("envelope", False)
-    _require(isinstance(envelope, bool), file, field("envelope"), f"is {envelope!r}", "Use true or false.")
+    require(isinstance(envelope, bool), file, field("envelope"), f"is {envelope!r}", "Use true or false.")
     needed = () if kind == "reference" else ("eventTime", "orderBy")
     for name in needed:
-        _require(
+        require(
             custom.get(name), file, field(name), "is missing", f"Name the column that gives the {name} of a record."
         )
     for name in ("eventTime", "orderBy"):
         value = custom.get(name)
-        _require(
+        require(
             value is None or (isinstance(value, str) and value in columns),
             file,
             field(name),
@@ -331,16 +327,16 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
             "Use a column of the schema.",
         )
     tier = custom.get("slaTier")
-    _require(
+    require(
         tier in (1, 2, 3), file, field("slaTier"), f"is {tier!r}", "Use 1 (critical), 2 (important) or 3 (standard)."
     )
     lateness = custom.get("maxLateness", None if kind == "event" else 0)
     is_days = isinstance(lateness, int) and not isinstance(lateness, bool) and 0 <= lateness <= 365
-    _require(
+    require(
         is_days, file, field("maxLateness"), f"is {lateness!r}", "Give the days a record may arrive late, 0 to 365."
     )
     invalid = custom.get("onInvalid")
-    _require(
+    require(
         invalid == "quarantine",
         file,
         field("onInvalid"),
@@ -349,9 +345,9 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
     )
     drift = custom.get("schemaDrift", "evolve")
     reactions = ("evolve", "freeze", "discard_column", "quarantine_row")
-    _require(drift in reactions, file, field("schemaDrift"), f"is {drift!r}", f"Use one of {', '.join(reactions)}.")
+    require(drift in reactions, file, field("schemaDrift"), f"is {drift!r}", f"Use one of {', '.join(reactions)}.")
     keep = custom.get("minKeep", 0.8)
-    _require(
+    require(
         isinstance(keep, int | float) and 0 <= keep <= 1,
         file,
         field("minKeep"),
@@ -362,7 +358,7 @@ def _check_promises(file: str, document: dict[str, Any]) -> None:
     _check_replay(file, custom)
     _check_service_levels(file, document, custom)
     keys = [p for p in document["schema"][0]["properties"] if p.get("primaryKey")]
-    _require(keys, file, "schema[0].properties", "has no primaryKey", "Mark the columns that identify a row.")
+    require(keys, file, "schema[0].properties", "has no primaryKey", "Mark the columns that identify a row.")
 
 
 def _check_times(file: str, document: dict[str, Any]) -> None:
@@ -372,19 +368,19 @@ def _check_times(file: str, document: dict[str, Any]) -> None:
     for name in ("eventTime", "orderBy") if custom["datasetKind"] == "entity" else ("eventTime",):
         kind = kinds.get(custom.get(name), "timestamp")
         field = f"customProperties.{name}"
-        _require(kind in ("date", "timestamp"), file, field, f"names a column of {kind}", "Name a date or timestamp.")
+        require(kind in ("date", "timestamp"), file, field, f"names a column of {kind}", "Name a date or timestamp.")
     for position, prop in enumerate(document["schema"][0]["properties"]):
         pii = next((i["value"] for i in prop.get("customProperties", []) if i["property"] == "pii"), None)
         hidden = pii is not None and not (isinstance(pii, dict) and pii.get("strategy") == "keep")
         needed = prop["name"] in (custom.get("eventTime"), custom.get("orderBy"))
         where = f"schema[0].properties[{position}] ({prop['name']}).pii"
-        _require(not (hidden and needed), file, where, "hides what orders the records", "Order by another column.")
+        require(not (hidden and needed), file, where, "hides what orders the records", "Order by another column.")
 
 
 def _check_replay(file: str, custom: dict[str, Any]) -> None:
     replay = custom.get("replay")
     field = "customProperties.replay"
-    _require(isinstance(replay, dict), file, field, "is missing", "Say {historyStart: YYYY-MM-DD, source: bronze}.")
+    require(isinstance(replay, dict), file, field, "is missing", "Say {historyStart: YYYY-MM-DD, source: bronze}.")
     try:
         date.fromisoformat(str(replay.get("historyStart")))  # pyright: ignore[reportOptionalMemberAccess]
     except ValueError as error:
@@ -398,9 +394,9 @@ def _check_service_levels(file: str, document: dict[str, Any], custom: dict[str,
     durations = {}
     for name in ("freshness", "retention"):
         item = sla.get(name)
-        _require(item, file, f"slaProperties.{name}", "is missing", "Give it a value and a unit (m, h, d, y).")
+        require(item, file, f"slaProperties.{name}", "is missing", "Give it a value and a unit (m, h, d, y).")
         durations[name] = sla_duration(item)  # pyright: ignore[reportArgumentType]
-        _require(
+        require(
             durations[name],
             file,
             f"slaProperties.{name}",
@@ -408,7 +404,7 @@ def _check_service_levels(file: str, document: dict[str, Any], custom: dict[str,
             "Use for example value: 1, unit: h.",
         )
     cadence = parse_duration(custom.get("cadence"))
-    _require(
+    require(
         cadence,
         file,
         "customProperties.cadence",
@@ -417,29 +413,12 @@ def _check_service_levels(file: str, document: dict[str, Any], custom: dict[str,
     )
     warns_in_time = cadence * 1.5 < durations["freshness"]  # pyright: ignore
     remedy = "Raise the freshness target above 1.5 × the cadence, or deliver more often."
-    _require(warns_in_time, file, "slaProperties.freshness", "leaves no room for an early warning", remedy)
-
-
-def _check_landing(file: str, document: dict[str, Any]) -> None:
-    landing = next((s for s in document["servers"] if s.get("server") == "landing"), None)
-    _require(landing, file, "servers", "has no server named landing", "Say where deliveries arrive.")
-    path = str(landing.get("path", "")) if landing else ""
-    parts = PurePosixPath(path).parts
-    safe = parts and not PurePosixPath(path).is_absolute() and ".." not in parts and re.fullmatch(r"[\w./-]+", path)
-    known = landing and landing.get("format") in ("jsonl", "csv", "parquet")
-    _require(known, file, "servers.landing.format", "is not a format we read", "Use jsonl, csv or parquet.")
-    _require(
-        safe,
-        file,
-        "servers.landing.path",
-        f"{path!r} leaves the landing zone",
-        "Use a folder inside the landing zone, such as the dataset's name.",
-    )
+    require(warns_in_time, file, "slaProperties.freshness", "leaves no room for an early warning", remedy)
 
 
 def _check_property(file: str, field: str, prop: dict[str, Any]) -> None:
     name, kind = prop["name"], prop.get("logicalType")
-    _require(
+    require(
         _is_identifier(name),
         file,
         field,
@@ -447,12 +426,12 @@ def _check_property(file: str, field: str, prop: dict[str, Any]) -> None:
         "Use lower-case letters, digits and _; physicalName may hold the source's spelling.",
     )
     field = f"{field} ({name})"
-    _require(kind in SPARK_TYPES, file, field, "has no logicalType", "Give it one.")
+    require(kind in SPARK_TYPES, file, field, "has no logicalType", "Give it one.")
     physical = str(prop.get("physicalType", ""))
     if kind == "number" and physical.lower().startswith("decimal"):
         match = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", physical.lower())
         fits = match and 0 <= int(match[2]) <= int(match[1]) <= 38
-        _require(
+        require(
             fits,
             file,
             f"{field}.physicalType",
@@ -460,7 +439,7 @@ def _check_property(file: str, field: str, prop: dict[str, Any]) -> None:
             "Use decimal(p,s) with s ≤ p ≤ 38.",
         )
     unknown = set(prop.get("logicalTypeOptions", {})) - OPTIONS.get(str(kind), set())
-    _require(
+    require(
         not unknown,
         file,
         f"{field}.logicalTypeOptions",
@@ -472,7 +451,7 @@ def _check_property(file: str, field: str, prop: dict[str, Any]) -> None:
     _check_pii(file, field, prop)
     for relation in prop.get("relationships", []):
         target = relation.get("to")
-        _require(
+        require(
             isinstance(target, str) and target.count(".") == 1,
             file,
             f"{field}.relationships",
@@ -485,7 +464,7 @@ def _check_options(file: str, field: str, prop: dict[str, Any]) -> None:
     options = prop.get("logicalTypeOptions", {})
     if prop["logicalType"] == "string" and "format" in options:
         known = options["format"] in FORMATS
-        _require(
+        require(
             known,
             file,
             f"{field}.logicalTypeOptions.format",
@@ -494,7 +473,7 @@ def _check_options(file: str, field: str, prop: dict[str, Any]) -> None:
         )
     bounds = [options[name] for name in BOUNDS if name in options]
     sane = all(-(2**63) <= bound < 2**63 for bound in bounds)
-    _require(sane, file, f"{field}.logicalTypeOptions", "has a bound that is no number we hold", "Correct it.")
+    require(sane, file, f"{field}.logicalTypeOptions", "has a bound that is no number we hold", "Correct it.")
     if "pattern" in options:
         try:
             re.compile(options["pattern"])
@@ -508,14 +487,14 @@ def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table:
     """Every rule must be one we can enforce: a rule nobody runs is worse than none."""
     for position, rule in enumerate(rules):
         where = f"{field}.quality[{position}]"
-        _require(
+        require(
             rule.get("severity") in ("error", "warning"),
             file,
             f"{where}.severity",
             "is missing",
             "Use error or warning.",
         )
-        _require(
+        require(
             _is_identifier(rule.get("id")), file, f"{where}.id", "is missing or not an identifier", "Name the rule."
         )
         body = rule.get("implementation")
@@ -538,27 +517,27 @@ def _check_quality(file: str, field: str, rules: list[dict[str, Any]], *, table:
             )
             # YAML reads an unquoted NO as false: a list of countries would lose Norway.
             odd = [v for v in values or () if isinstance(v, bool) or not isinstance(v, str | int | float)] if ok else []
-            _require(not odd, file, f"{where}.arguments.validValues", f"holds {odd}", "Quote it as text.")
+            require(not odd, file, f"{where}.arguments.validValues", f"holds {odd}", "Quote it as text.")
         form = (
             "engine: stream with implementation.expression and a dimension, or metric: rowCount with a bound"
             if table
             else "metric: invalidValues with arguments.validValues and mustBe: 0"
         )
-        _require(ok, file, where, "cannot be enforced", f"Use {form}.")
+        require(ok, file, where, "cannot be enforced", f"Use {form}.")
 
 
 def _check_row_count(file: str, where: str, rule: dict[str, Any]) -> None:
     given = [name for name in rule if name.startswith("mustBe")]
     values = [v for name in given for v in (rule[name] if isinstance(rule[name], list) else [rule[name]])]
     whole = all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in values)
-    _require(
+    require(
         given and set(given) <= ROW_COUNT_BOUNDS and whole,
         file,
         where,
         "bounds no row count",
         f"Use whole numbers with {', '.join(sorted(ROW_COUNT_BOUNDS))}.",
     )
-    _require(rule.get("unit", "rows") == "rows", file, f"{where}.unit", "is not rows", "Leave it out.")
+    require(rule.get("unit", "rows") == "rows", file, f"{where}.unit", "is not rows", "Leave it out.")
 
 
 def _check_settings(file: str, document: dict[str, Any], custom: dict[str, Any]) -> None:
@@ -569,14 +548,14 @@ def _check_settings(file: str, document: dict[str, Any], custom: dict[str, Any])
     rules = _names(("record",), promises) | _names(columns, ROW_RULES)
     checks = rules | _names((*columns, "table", "schema", "delivery"), CHECKS)
     field, settings = "customProperties.checks", custom.get("checks", [])
-    _require(isinstance(settings, list), file, field, "is not a list", "List {check, strictness, limit, fraction}.")
+    require(isinstance(settings, list), file, field, "is not a list", "List {check, strictness, limit, fraction}.")
     for position, item in enumerate(settings):
         where = f"{field}[{position}]"
         ok = isinstance(item, dict) and isinstance(item.get("check"), str)
-        _require(ok, file, where, "names no check", "Say {check: NAME, strictness: gate}.")
+        require(ok, file, where, "names no check", "Say {check: NAME, strictness: gate}.")
         is_sample = item.get("strictness") == "sample"
         known = any(fnmatchcase(name, item["check"]) for name in (rules if is_sample else checks))
-        _require(
+        require(
             known,
             file,
             f"{where}.check",
@@ -584,23 +563,23 @@ def _check_settings(file: str, document: dict[str, Any], custom: dict[str, Any])
             "Use a name the Dagster UI or quarantine shows; * stands for any text.",
         )
         unknown = sorted(set(item) - {"check", "strictness", "limit", "fraction"})
-        _require(not unknown, file, where, f"{unknown} means nothing here", "Correct the spelling or remove it.")
+        require(not unknown, file, where, f"{unknown} means nothing here", "Correct the spelling or remove it.")
         strictness, fraction = item.get("strictness"), item.get("fraction")
-        _require(
+        require(
             strictness in (None, "gate", "warn", "sample"),
             file,
             f"{where}.strictness",
             f"is {strictness!r}",
             "Use gate, warn or sample.",
         )
-        _require(
+        require(
             (strictness == "sample") == (fraction is not None),
             file,
             f"{where}.fraction",
             "belongs to strictness sample, and sample needs it",
             "Say {strictness: sample, fraction: 0.1}.",
         )
-        _require(
+        require(
             fraction is None or (_is_number(fraction) and 0 < fraction <= 1),
             file,
             f"{where}.fraction",
@@ -608,7 +587,7 @@ def _check_settings(file: str, document: dict[str, Any], custom: dict[str, Any])
             "Use a share above 0 and up to 1.",
         )
         limit = item.get("limit")
-        _require(
+        require(
             limit is None or (_is_number(limit) and limit >= 0),
             file,
             f"{where}.limit",
@@ -628,7 +607,7 @@ def _is_number(value: object) -> bool:
 def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
     custom = {item["property"]: item["value"] for item in prop.get("customProperties", [])}
     unknown = set(custom) - {"pii", "profile"}
-    _require(
+    require(
         not unknown,
         file,
         f"{field}.customProperties",
@@ -636,15 +615,15 @@ def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
         "Remove it or correct the spelling.",
     )
     declared, watched = custom.get("pii"), custom.get("profile", False)
-    _require(isinstance(watched, bool), file, f"{field}.profile", f"is {watched!r}", "Use true or false.")
-    _require(
+    require(isinstance(watched, bool), file, f"{field}.profile", f"is {watched!r}", "Use true or false.")
+    require(
         not (watched and declared), file, f"{field}.profile", "would count personal values", "Watch another column."
     )
     personal = (
         "pii" in prop.get("tags", []) or prop.get("classification") == "restricted" or looks_personal(prop["name"])
     )
     if declared is None:
-        _require(
+        require(
             not personal,
             file,
             f"{field}.pii",
@@ -654,15 +633,15 @@ def _check_pii(file: str, field: str, prop: dict[str, Any]) -> None:
         return
     strategy = declared.get("strategy") if isinstance(declared, dict) else None
     known = strategy in ("hash", "tokenize", "mask", "drop", "keep")
-    _require(known, file, f"{field}.pii.strategy", f"is {strategy!r}", "Use hash, tokenize, mask, drop or keep.")
-    _require(
+    require(known, file, f"{field}.pii.strategy", f"is {strategy!r}", "Use hash, tokenize, mask, drop or keep.")
+    require(
         strategy != "keep" or declared.get("reason"),
         file,
         f"{field}.pii.reason",
         "is missing",
         "Say why personal data is kept in the clear.",
     )
-    _require(
+    require(
         not (strategy in ("drop", "mask") and prop.get("primaryKey")),
         file,
         f"{field}.pii",
@@ -675,7 +654,7 @@ def _check_columns(file: str, document: dict[str, Any]) -> None:
     envelope = any(i["property"] == "envelope" and i["value"] for i in document["customProperties"])
     names = [p["name"] for p in document["schema"][0]["properties"]] + [c.name for c in ENVELOPE if envelope]
     repeated = [name for name, count in Counter(names).items() if count > 1]
-    _require(
+    require(
         not repeated,
         file,
         "schema[0].properties",
@@ -684,7 +663,7 @@ def _check_columns(file: str, document: dict[str, Any]) -> None:
     )
     is_entity = any(i["property"] == "datasetKind" and i["value"] == "entity" for i in document["customProperties"])
     reserved = set(names) & {*RESERVED_COLUMNS, *(HISTORY_COLUMNS if is_entity else ())}
-    _require(not reserved, file, "schema[0].properties", f"{sorted(reserved)} is reserved", "Rename it.")
+    require(not reserved, file, "schema[0].properties", f"{sorted(reserved)} is reserved", "Rename it.")
 
 
 def _check_expressions(file: str, document: dict[str, Any]) -> None:
@@ -700,7 +679,7 @@ def _check_expressions(file: str, document: dict[str, Any]) -> None:
         text = str(rule["implementation"]["expression"])
         bare = re.sub(r"'(?:[^'\\]|'')*'", "''", text)
         odd = re.search(r"--|/\*|[;`\"\\{}\[\]$@#]", bare)
-        _require(
+        require(
             not odd and bare.count("'") % 2 == 0,
             file,
             where,
@@ -715,7 +694,7 @@ def _check_expressions(file: str, document: dict[str, Any]) -> None:
         strange = sorted(
             word for word in words if word.lower() not in _SQL_WORDS and (word not in known or word in called)
         )
-        _require(
+        require(
             not strange,
             file,
             where,

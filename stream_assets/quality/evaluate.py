@@ -130,7 +130,7 @@ def _lost_digits(contract: Contract, column: Column, received: Expr) -> Expr:
 
     Only exact numbers can lose some, and whole ones show no sign of having been a fraction.
     """
-    if contract.format == "csv" or not column.type.startswith(("bigint", "decimal")):
+    if contract.formats == {"csv"} or not column.type.startswith(("bigint", "decimal")):
         return F.lit(False)
     literal = rf'"{re.escape(column.source)}"\s*:\s*-?(?=[0-9]*[.eE])(?:[0-9]\.?){{16,}}'
     was_fraction = F.contains(received, F.lit(".")) | F.contains(received, F.lit("E"))

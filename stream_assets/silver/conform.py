@@ -23,7 +23,7 @@ MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
 def conform(
-    bronze: DataFrame, contract: Contract, *, headers: Sequence[str], salt: str, files_per_day: int = 1
+    bronze: DataFrame, contract: Contract, *, headers: Sequence[str | None], salt: str, files_per_day: int = 1
 ) -> DataFrame:
     """Type, validate, protect and rank the records of Bronze.
 

@@ -119,7 +119,7 @@ def _files_per_day(landed: Entries, days: Sequence[date]) -> int:
 def _refine(spark: SparkSession, task: Task) -> Entries:
     contract = task.contract
     bronze = read_bronze(spark, contract, task.days)
-    headers = distinct_headers(bronze) if contract.format == "csv" else []
+    headers = distinct_headers(bronze) if "csv" in contract.formats else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, files_per_day=task.files_per_day)
     conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -150,9 +150,10 @@ def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -
     return own.unionByName(history.select(*own.columns))
 
 
-def distinct_headers(bronze: DataFrame) -> list[str]:
-    """The headers of the CSV files these rows came in."""
-    return sorted(row["_header"] for row in bronze.select("_header").distinct().collect() if row["_header"] is not None)
+def distinct_headers(bronze: DataFrame) -> list[str | None]:
+    """The headers of the CSV files these rows came in; null stands for rows that came another way."""
+    found = {row["_header"] for row in bronze.select("_header").distinct().collect()}
+    return sorted(found, key=lambda header: header or "")
 
 
 def _entries(conformed: DataFrame, task: Task) -> Entries:

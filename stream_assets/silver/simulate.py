@@ -105,7 +105,7 @@ def simulate(spark: SparkSession, settings: Settings, trial: Trial) -> Simulatio
         asked = f"from {trial.first or 'the first day'} to {trial.last or 'the last'}"
         raise StreamError(f"Bronze holds no record of {trial.current.name} {asked}.")
     bronze = read_bronze(spark, trial.widest, days)
-    headers = distinct_headers(bronze) if trial.current.format == "csv" else []
+    headers = distinct_headers(bronze) if "csv" in trial.current.formats else []
     before, after = (
         conform(bronze, contract, headers=headers, salt=pii_salt(settings)).where(delta.in_days("_event_date", days))
         for contract in (trial.current, trial.proposed)

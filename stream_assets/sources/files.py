@@ -23,7 +23,7 @@ from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stream_assets.contracts.model import Contract, FileFormat
+from stream_assets.contracts.model import Contract
 from stream_assets.engine.session import filesystem_of
 from stream_assets.errors import DeliveryError
 from stream_assets.settings import Settings
@@ -127,9 +127,7 @@ def _inspect(settings: Settings, contract: Contract, day: date) -> Delivery:
     return Delivery(day, tuple(files))
 
 
-def _look(
-    filesystem: fs.FileSystem, root: str, scheme: str, info: fs.FileInfo, day: date, expected: FileFormat
-) -> LandedFile:
+def _look(filesystem: fs.FileSystem, root: str, scheme: str, info: fs.FileInfo, day: date, expected: str) -> LandedFile:
     """Look through one file: is it what the contract says, is it whole, how many records are in it."""
     seen = {
         "path": scheme + info.path,

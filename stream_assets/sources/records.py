@@ -6,7 +6,7 @@ wrapper makes the first two visible without a second parse, and counting keys in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import add
 
@@ -28,12 +28,15 @@ _LONE_SURROGATE = (
 """Half a character, escaped. It cannot be stored as UTF-8: Spark would write a question mark."""
 
 
-def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str] = ()) -> DataFrame:
+def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str | None] = ()) -> DataFrame:
     """Add `_record` (the text of each of the contract's columns), `_unknown` (other fields, or null) and `_problem`.
 
-    `_problem` is the rule that a record as a whole breaks, or null. `headers` are the distinct CSV headers among the rows.
+    `_problem` is the rule that a record as a whole breaks, or null. `headers` are the distinct CSV headers among the rows,
+    null standing for rows that are not CSV.
     """
-    parsed = _parse_csv(rows, contract, headers) if contract.format == "csv" else _parse_json(rows, contract)
+    parsed = _by_format(
+        rows, headers, lambda some: _parse_csv(some, contract, headers), lambda some: _parse_json(some, contract)
+    )
     is_text = F.col("_raw_bytes").isNull() & ~_is_half(contract)
     problem = F.when(
         ~(F.col("_whole") & is_text),
@@ -44,9 +47,22 @@ def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str] = ()
     return parsed.select(*rows.columns, "_record", "_unknown", problem.alias("_problem"))
 
 
+def _by_format(
+    rows: DataFrame,
+    headers: Sequence[str | None],
+    csv: Callable[[DataFrame], DataFrame],
+    json: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """Parse each row as what it is. Bronze holds CSV beside JSON once a dataset has moved from files to a topic."""
+    if None in headers and len(headers) > 1:
+        both = csv(rows.where("_header is not null")), json(rows.where("_header is null"))
+        return both[0].unionByName(both[1].select(*both[0].columns))
+    return csv(rows) if any(headers) else json(rows)
+
+
 def peek(rows: DataFrame, contract: Contract, names: Sequence[str], headers: Sequence[str] = ()) -> DataFrame:
     """Add `_record` with the text of a few columns only, forgivingly: for landing, which judges nothing."""
-    if contract.format == "csv":
+    if headers:
         return _parse_csv(rows, contract, headers).select(*rows.columns, "_record")
     wanted = [contract.column(name) for name in names]
     parsed = _once(rows, F.struct(F.from_json(_text(), _shape(contract, wanted), _STRICT).alias("_read")))
@@ -144,9 +160,9 @@ def _record(contract: Contract, columns: Sequence[Column], read: Expr) -> Expr:
     return F.struct(*[(own if c in contract.columns else read)[c.source].alias(c.name) for c in columns])
 
 
-def _parse_csv(rows: DataFrame, contract: Contract, headers: Sequence[str]) -> DataFrame:
+def _parse_csv(rows: DataFrame, contract: Contract, headers: Sequence[str | None]) -> DataFrame:
     """Parse a line by the header of its own file, so that column order may differ from file to file."""
-    known = [(F.col("_header") == header, _csv_line(contract, header_names(header))) for header in headers]
+    known = [(F.col("_header") == header, _csv_line(contract, header_names(header))) for header in headers if header]
     unread = _csv_fields(contract, {}, (), F.lit(False))
     return _once(rows, reduce(lambda other, case: F.when(case[0], case[1]).otherwise(other), known, unread))
 
@@ -187,9 +203,10 @@ def _is_blank() -> Expr:
 
 
 def _is_half(contract: Contract) -> Expr:
-    if contract.format == "csv":
+    if contract.formats == {"csv"}:
         return F.lit(False)
-    return F.contains(F.col("_raw"), F.lit("\\u")) & F.col("_raw").rlike(_LONE_SURROGATE)
+    is_json = F.col("_header").isNull() if "csv" in contract.formats else F.lit(True)
+    return is_json & F.contains(F.col("_raw"), F.lit("\\u")) & F.col("_raw").rlike(_LONE_SURROGATE)
 
 
 def _repeats(keys: str) -> Expr:

@@ -16,7 +16,7 @@ from stream_assets.contracts.change import Change, duration_text
 from stream_assets.contracts.diff import diff_contracts
 from stream_assets.contracts.diff_columns import is_wider
 from stream_assets.contracts.load import load_contract
-from stream_assets.contracts.model import Column, Contract, Expression
+from stream_assets.contracts.model import Column, Contract, Expression, Server
 from stream_assets.contracts.validate import parse_duration
 from tests.documents import bend, contract, document
 
@@ -48,8 +48,7 @@ BASE = Contract(
     cadence=timedelta(hours=1),
     retention=timedelta(days=365),
     history_start=date(2025, 1, 1),
-    landing_path="sales",
-    format="jsonl",
+    servers=(Server("landing", "local", "jsonl", "sales"),),
     expressions=(RULE,),
     drift="evolve",
     null_values=("NA",),
@@ -149,8 +148,8 @@ CASES: dict[str, Case] = {
     "rule only warns": (rule(severity="warning"), "rules.total_positive.severity", "major", "loosens"),
     "rule of another dimension": (rule(dimension="accuracy"), "rules.total_positive.dimension", "minor", "neutral"),
     "rule described": (rule(description="More than 0."), "rules.total_positive.description", "patch", "neutral"),
-    "landing path": (replace(BASE, landing_path="shop/sales"), "landing_path", "major", "neutral"),
-    "file format": (replace(BASE, format="csv"), "format", "major", "neutral"),
+    "landing path": (replace(BASE, servers=(Server("landing", "local", "jsonl", "shop/sales"),)), "landing_path", "major", "neutral"),
+    "file format": (replace(BASE, servers=(Server("landing", "local", "csv", "sales"),)), "format", "major", "neutral"),
     "text means missing": (replace(BASE, null_values=("NA", "-")), "null_values", "major", "tightens"),
     "text means itself": (replace(BASE, null_values=()), "null_values", "major", "loosens"),
     "purpose": (replace(BASE, purpose="All sales."), "purpose", "patch", "neutral"),
@@ -252,7 +251,7 @@ mutations: list[Callable[[Any], Contract]] = [
     lambda n: column("total", type=f"decimal({n % 38 + 1},0)"),
     lambda n: column("total", description=str(n)),
     lambda n: rule(sql=f"total > {n}"),
-    lambda n: replace(BASE, landing_path=f"sales/{n}"),
+    lambda n: replace(BASE, servers=(Server("landing", "local", "jsonl", f"sales/{n}"),)),
     lambda n: replace(BASE, key=("sale_id", f"column_{n}")),
 ]
 single_mutations = st.builds(lambda made, n: made(n), st.sampled_from(mutations), st.integers(0, 500))

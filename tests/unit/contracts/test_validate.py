@@ -37,7 +37,7 @@ def test_a_complete_contract_is_accepted() -> None:
         ("description", ABSENT, "description"),
         ("description", {"usage": "any"}, "description.purpose"),
         ("servers", ABSENT, "servers"),
-        ("servers.0.server", "silver", "servers"),
+        ("servers.0", {"server": "shop", "type": "duckdb", "database": "x", "schema": "y"}, "servers.shop.type"),
         ("servers.0.format", "delta", "servers.landing.format"),
         ("schema", ABSENT, "schema"),
         ("schema", [], "schema"),
