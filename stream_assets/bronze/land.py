@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.ledger import Commit, read_ledger
+from stream_assets.engine.ledger import Commit
+from stream_assets.engine.log import read_ledger
 from stream_assets.engine.session import one_task_per_file
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
@@ -74,7 +75,7 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     delta.ensure(spark, table)
     found = inspect_deliveries(settings, contract, days)
     deliveries = [d for d in found if d.is_complete]
-    before = read_ledger(spark, table.qualified, days)
+    before = read_ledger(table.path, days)
     changed = [d for d in deliveries if before.get(d.day.isoformat(), {}).get("files") != _fingerprint(d)]
     # Event days that lose a record are touched as much as those that get one.
     replaced = [d.day for d in changed if d.day.isoformat() in before]

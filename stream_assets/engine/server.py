@@ -197,6 +197,8 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         "spark.hadoop.io.compression.codecs": (
             "org.apache.hadoop.io.compress.GzipCodec,org.apache.hadoop.io.compress.DefaultCodec,io.airlift.compress.zstd.ZstdCodec"
         ),
+        # A day runs more generated classes than the 100 that Spark keeps: it would compile and warm them up again every time.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.log.level": "WARN",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseParallelGC -XX:-DontCompileHugeMethods -Dderby.system.home="
         + str(_folder(settings) / "scratch"),

@@ -22,8 +22,22 @@ from stream_assets.sources.records import with_record
 MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
+@dataclass(frozen=True)
+class Spread:
+    """How rows are spread over tasks and files."""
+
+    files_per_day: int = 1
+    tasks: int | None = None
+    """How many tasks, or None where Spark is to choose: it would take 16 for a day that one has done sooner."""
+
+
 def conform(
-    bronze: DataFrame, contract: Contract, *, headers: Sequence[str | None], salt: str, files_per_day: int = 1
+    bronze: DataFrame,
+    contract: Contract,
+    *,
+    headers: Sequence[str | None],
+    salt: str,
+    spread: Spread | None = None,
 ) -> DataFrame:
     """Type, validate, protect and rank the records of Bronze.
 
@@ -31,10 +45,10 @@ def conform(
     only `_raw` and `_raw_bytes`.
     """
     judged = judge(with_record(bronze, contract, headers), contract)
-    return _mark_duplicates(protect(judged, contract, salt), contract, files_per_day)
+    return _mark_duplicates(protect(judged, contract, salt), contract, spread or Spread())
 
 
-def _mark_duplicates(rows: DataFrame, contract: Contract, files_per_day: int) -> DataFrame:
+def _mark_duplicates(rows: DataFrame, contract: Contract, spread: Spread) -> DataFrame:
     """Mark all but the latest sound version of each key within its day (of each key and moment, for entities).
 
     One shuffle by day serves deduplication and the write: each task holds whole days, or a share of one when days are big.
@@ -42,15 +56,17 @@ def _mark_duplicates(rows: DataFrame, contract: Contract, files_per_day: int) ->
     key = [F.col(name) for name in contract.key]
     order = [F.col(contract.order_by).desc_nulls_last()] if contract.order_by else []
     tie_break = [F.col(name).desc() for name in ("_delivery_date", "_source", "_position")]
-    share = F.pmod(F.hash(*key), F.lit(files_per_day))
+    share = F.pmod(F.hash(*key), F.lit(spread.files_per_day))
     is_sound = F.col("_violations").isNull()
-    spread = rows.withColumn("_share", share).repartition("_event_date", "_share")
+    days = ["_event_date", "_share"]
+    shared = rows.withColumn("_share", share)
+    shared = shared.repartition(spread.tasks, *days) if spread.tasks else shared.repartition(*days)
     if contract.kind == "entity":
         group = [*key, F.col(str(contract.order_by)), is_sound]
         rank = Window.partitionBy(*group).orderBy(*tie_break)
     else:
         rank = Window.partitionBy("_event_date", "_share", *key, is_sound).orderBy(*order, *tie_break)
-    marked = spread.withColumn("_is_duplicate", is_sound & (F.row_number().over(rank) > 1))
+    marked = shared.withColumn("_is_duplicate", is_sound & (F.row_number().over(rank) > 1))
     return marked.drop("_share")
 
 

@@ -18,16 +18,19 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.ledger import Commit, read_ledger
+from stream_assets.engine.ledger import Commit
+from stream_assets.engine.log import read_ledger
 from stream_assets.errors import LakeError
 from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
-from stream_assets.silver.conform import NOTHING, accepted, conform, count_days, prompt, rejected
+from stream_assets.silver.conform import NOTHING, Spread, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
 
 REFINE_VERSION = 3
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
 ROWS_PER_FILE = 2_000_000
+ROWS_PER_TASK = 100_000
+MANY_TASKS = 16
 MAX_ROUNDS = 5
 
 
@@ -57,7 +60,7 @@ class Task:
     """What each day is computed from; equal inputs give equal rows."""
     run_id: str
     salt: str
-    files_per_day: int
+    spread: Spread
 
 
 def refine(
@@ -67,29 +70,24 @@ def refine(
     silver, quarantine = silver_table(settings, contract), quarantine_table(settings, contract)
     delta.ensure(spark, silver)
     delta.ensure(spark, quarantine)
-    before = read_ledger(spark, silver.qualified, days)
+    before = read_ledger(silver.path, days)
     written: Entries = {}
     refined: set[date] = set()
     # Whatever lands while a day is computed would be missing from it, and a slow run would undo a quicker one: look again.
     for _ in range(MAX_ROUNDS):
-        landed = _landed(spark, contract, days)
+        landed = read_ledger(settings.table_path("bronze", contract.name), _reach(contract, days))
         inputs = _inputs(landed, contract, days)
         known = {**before, **written}
         stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
         if not stale or not landed:
             break
-        task = Task(settings, contract, stale, inputs, run_id, salt, _files_per_day(landed, stale))
+        task = Task(settings, contract, stale, inputs, run_id, salt, _spread(landed, contract, stale))
         written = {**written, **_refine(spark, task)}
         refined.update(stale)
     known = {**before, **written}
     return Refinement(
         {d: known[d] for d in (day.isoformat() for day in days) if d in known}, tuple(sorted(refined)), before
     )
-
-
-def _landed(spark: SparkSession, contract: Contract, days: Sequence[date]) -> Entries:
-    table = f"`bronze`.`{contract.name}`"
-    return read_ledger(spark, table, _reach(contract, days)) if delta.exists(spark, table) else {}
 
 
 def _reach(contract: Contract, days: Sequence[date]) -> list[date]:
@@ -111,16 +109,19 @@ def _inputs(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[s
     return {day.isoformat(): of(day) for day in days}
 
 
-def _files_per_day(landed: Entries, days: Sequence[date]) -> int:
-    """Enough files that none holds more than a couple of million rows, by what landing counted."""
-    return 1 + max((landed.get(day.isoformat(), {}).get("rows_in", 0) for day in days), default=0) // ROWS_PER_FILE
+def _spread(landed: Entries, contract: Contract, days: Sequence[date]) -> Spread:
+    """Files that hold no more than a couple of million rows, and no more tasks than the rows are worth, by what landing counted."""
+    rows = [landed.get(day.isoformat(), {}).get("rows_in", 0) for day in days]
+    tasks = 1 + sum(rows) // ROWS_PER_TASK
+    is_known = contract.kind != "entity" and tasks < MANY_TASKS  # an entity's rows of other days are read too
+    return Spread(1 + max(rows, default=0) // ROWS_PER_FILE, tasks if is_known else None)
 
 
 def _refine(spark: SparkSession, task: Task) -> Entries:
     contract = task.contract
     bronze = read_bronze(spark, contract, task.days)
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
-    conformed = conform(bronze, contract, headers=headers, salt=task.salt, files_per_day=task.files_per_day)
+    conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
     conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         entries = _entries(conformed, task)

@@ -20,8 +20,7 @@ from stream_assets.contracts.change import show
 from stream_assets.contracts.load import load_contract, load_contracts
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.ledger import read_ledger
-from stream_assets.engine.log import read_log
+from stream_assets.engine.log import read_ledger, read_log
 from stream_assets.errors import StreamError
 from stream_assets.secrets import pii_salt
 from stream_assets.settings import Settings
@@ -111,7 +110,7 @@ def simulate(spark: SparkSession, settings: Settings, trial: Trial) -> Simulatio
         for contract in (trial.current, trial.proposed)
     )
     groups = [_to_group(row, trial.columns) for row in compare(before, after, trial.columns).collect()]
-    ledger = read_ledger(spark, silver_table(settings, trial.current).qualified)
+    ledger = read_ledger(silver_table(settings, trial.current).path)
     by_day = add_up_days(groups, [day.isoformat() for day in days], ledger)
     left_out = 0 if trial.first or trial.last else len(held) - len(days)
     return Simulation(
