@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stream_assets.commands import services
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
@@ -32,6 +33,7 @@ app.add_typer(contracts_app, name="contracts")
 app.add_typer(engine_app, name="engine")
 app.add_typer(dbt_app, name="dbt")
 app.add_typer(alerts_app, name="alerts")
+app.add_typer(services.app, name="services")
 console = Console(highlight=False, file=sys.stdout)
 
 
@@ -86,7 +88,9 @@ def run(
 def _range(settings: Settings, contracts: ContractSet, first: date | None, last: date | None) -> tuple[date, date]:
     from stream_assets.sources.files import delivery_days
 
-    days = sorted({day for contract in contracts.values() for day in delivery_days(settings, contract)})
+    by_files = [c for c in contracts.values() if c.server(settings.server).kind == "local"]
+    live = {datetime.now(UTC).date()} if len(by_files) < len(contracts) else set[date]()
+    days = sorted(live | {day for contract in by_files for day in delivery_days(settings, contract)})
     if not (first and last) and not days:
         raise StreamError(
             f"The landing zone {settings.landing} has no deliveries. Put some there, make some with `stream sample`, or give --from and --to."

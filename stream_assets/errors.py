@@ -5,6 +5,7 @@ StreamError
 ├── SettingsError        an environment variable that makes no sense
 ├── EngineError          Java, jars or the Spark server
 ├── DeliveryError        a landing zone that cannot be read safely
+├── ServiceError         Kafka, Postgres or Kafka Connect
 ├── LakeError            a table that refuses what was asked of it
 └── ChannelError         an alert that could not be handed over
 """
@@ -32,6 +33,10 @@ class EngineError(StreamError):
 
 class DeliveryError(StreamError):
     """A delivery cannot be read without losing or inventing records."""
+
+
+class ServiceError(StreamError):
+    """A server that streams need cannot be started, reached or trusted."""
 
 
 class LakeError(StreamError):

@@ -32,6 +32,23 @@ FIELDS = {
     "STREAM_JARS": ("`~/.cache/stream/jars`", "Where JVM libraries are kept once downloaded."),
     "STREAM_PII_SALT": ("made once, in `$STREAM_HOME/secrets`", "Secret mixed into hashed personal data."),
     "STREAM_SCHEDULES": ("`off`", "`on` starts every schedule and the late-data sensor with the daemon."),
+    "STREAM_ENVIRONMENT": (
+        "`development`",
+        "`development`, `staging` or `production`: topics have 1, 2 or 3 replicas.",
+    ),
+    "STREAM_SERVICES_PORT": (
+        "free ones, kept",
+        "First of the four ports of our own Kafka, Postgres and Kafka Connect.",
+    ),
+    "STREAM_KAFKA_BOOTSTRAP": ("our own broker", "Kafka cluster, `host:port,host:port`."),
+    "STREAM_KAFKA_PROTOCOL": ("`PLAINTEXT`", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`."),
+    "STREAM_KAFKA_MECHANISM": ("unset", "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."),
+    "STREAM_KAFKA_USER": ("unset", "User name for SASL."),
+    "STREAM_KAFKA_PASSWORD": ("unset", "Password for SASL. A secret."),
+    "STREAM_KAFKA_CA_FILE": ("the system's", "Certificates (PEM) that the cluster's must be signed by."),
+    "STREAM_KAFKA_MAX_RECORDS": ("`500000`", "Records of a topic taken over in one commit; more take several."),
+    "STREAM_POSTGRES_DSN": ("our own server", "Postgres whose changes are followed, `postgresql://…`. A secret."),
+    "STREAM_CONNECT_URL": ("our own worker", "Kafka Connect with Debezium, `http://…`."),
     "STREAM_ALERT_SLACK_URL": ("unset", "Slack incoming webhook that gets alerts. A secret."),
     "STREAM_ALERT_WEBHOOK_URL": ("unset", "Any other address that gets alerts as JSON. A secret."),
     "STREAM_ALERT_WEBHOOK_SECRET": ("unset", "Key that signs what the webhook gets (HMAC-SHA256). A secret."),
@@ -53,6 +70,8 @@ SECRETS = {
     "STREAM_ALERT_WEBHOOK_URL",
     "STREAM_ALERT_WEBHOOK_SECRET",
     "STREAM_ALERT_SMTP_URL",
+    "STREAM_KAFKA_PASSWORD",
+    "STREAM_POSTGRES_DSN",
 }
 """Variables whose values are never shown, stored or passed on."""
 
@@ -125,6 +144,67 @@ class AlertSettings:
         }
 
 
+REPLICATION = {"development": 1, "staging": 2, "production": 3}
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """The servers that streams need. What is unset is our own server on this machine. Its text holds no secret."""
+
+    environment: str
+    services_port: int | None
+    kafka_bootstrap: str | None
+    kafka_protocol: str
+    kafka_mechanism: str | None
+    kafka_user: str | None
+    kafka_password: str | None = field(repr=False)
+    kafka_ca_file: str | None
+    kafka_max_records: int
+    postgres_dsn: str | None = field(repr=False)
+    connect_url: str | None
+
+    @property
+    def replication(self) -> int:
+        """Replicas of each topic."""
+        return REPLICATION[self.environment]
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> LiveSettings:
+        """Read what concerns streams."""
+        mechanism = _choice(env, "STREAM_KAFKA_MECHANISM", MECHANISMS, None)
+        if mechanism and not (env.get("STREAM_KAFKA_USER") and env.get("STREAM_KAFKA_PASSWORD")):
+            raise SettingsError("STREAM_KAFKA_MECHANISM is set: give STREAM_KAFKA_USER and STREAM_KAFKA_PASSWORD too")
+        return cls(
+            environment=_choice(env, "STREAM_ENVIRONMENT", tuple(REPLICATION), "development") or "",
+            services_port=int(_number(env, "STREAM_SERVICES_PORT", 0)) or None,
+            kafka_bootstrap=env.get("STREAM_KAFKA_BOOTSTRAP") or None,
+            kafka_protocol=_choice(env, "STREAM_KAFKA_PROTOCOL", PROTOCOLS, "PLAINTEXT") or "",
+            kafka_mechanism=mechanism,
+            kafka_user=env.get("STREAM_KAFKA_USER") or None,
+            kafka_password=env.get("STREAM_KAFKA_PASSWORD") or None,
+            kafka_ca_file=env.get("STREAM_KAFKA_CA_FILE") or None,
+            kafka_max_records=max(1, int(_number(env, "STREAM_KAFKA_MAX_RECORDS", 500_000))),
+            postgres_dsn=_url(env, "STREAM_POSTGRES_DSN", ("postgresql", "postgres")),
+            connect_url=_url(env, "STREAM_CONNECT_URL", ("http", "https")),
+        )
+
+    def to_env(self) -> dict[str, str]:
+        """The environment that gives these settings again, secrets left out."""
+        return {
+            "STREAM_ENVIRONMENT": self.environment,
+            "STREAM_SERVICES_PORT": str(self.services_port or ""),
+            "STREAM_KAFKA_BOOTSTRAP": self.kafka_bootstrap or "",
+            "STREAM_KAFKA_PROTOCOL": self.kafka_protocol,
+            "STREAM_KAFKA_MECHANISM": self.kafka_mechanism or "",
+            "STREAM_KAFKA_USER": self.kafka_user or "",
+            "STREAM_KAFKA_CA_FILE": self.kafka_ca_file or "",
+            "STREAM_KAFKA_MAX_RECORDS": str(self.kafka_max_records),
+            "STREAM_CONNECT_URL": self.connect_url or "",
+        }
+
+
 @dataclass(frozen=True)
 class Settings:
     """Where everything is and how much of the machine may be used."""
@@ -143,6 +223,7 @@ class Settings:
     pii_salt: str | None = field(repr=False)
     schedules_on: bool
     alerts: AlertSettings
+    live: LiveSettings
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -164,6 +245,7 @@ class Settings:
             pii_salt=env.get("STREAM_PII_SALT") or None,
             schedules_on=_switch(env, "STREAM_SCHEDULES"),
             alerts=AlertSettings.from_env(env, home),
+            live=LiveSettings.from_env(env),
         )
 
     def to_env(self) -> dict[str, str]:
@@ -181,6 +263,7 @@ class Settings:
             "STREAM_JARS": str(self.jars),
             "STREAM_SCHEDULES": "on" if self.schedules_on else "off",
             **self.alerts.to_env(),
+            **self.live.to_env(),
         }
         return env | ({"SPARK_REMOTE": self.spark_remote} if self.spark_remote else {})
 
@@ -208,6 +291,13 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
     if number < 0:
         raise SettingsError(f"{name} is {text!r}: give a number of zero or more")
     return number
+
+
+def _choice(env: Mapping[str, str], name: str, known: tuple[str, ...], default: str | None) -> str | None:
+    text = env.get(name) or default
+    if text is not None and text not in known:
+        raise SettingsError(f"{name} is {text!r}: use {', '.join(known)}")
+    return text
 
 
 def _switch(env: Mapping[str, str], name: str) -> bool:

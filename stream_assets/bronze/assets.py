@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from typing import Any
 
 import dagster as dg
 
+from stream_assets.bronze.follow import catch_up
 from stream_assets.bronze.land import Landing, bronze_table, land
 from stream_assets.contracts.model import Contract
 from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
@@ -30,12 +32,13 @@ def _bronze_asset(
     settings: Settings, contract: Contract, partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
 ) -> dg.AssetsDefinition:
     key = asset_key("bronze", contract.name)
+    server = contract.server(settings.server)
     table = bronze_table(settings, contract)
     spec = dg.AssetSpec(
         key,
         description=f"{contract.purpose} Exactly as received.\n\n**Grain:** one row per record delivered, malformed ones included. Partitioned by delivery day.",
         group_name="bronze",
-        kinds={"spark", "deltalake", contract.format},
+        kinds={"spark", "deltalake", server.format if server.kind == "local" else server.kind},
         owners=owners(contract),
         tags=tags(contract),
         partitions_def=partitions,
@@ -62,7 +65,8 @@ def _bronze_asset(
         context: dg.AssetExecutionContext, engine: EngineResource
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with engine.guarded() as spark:
-            landing = land(spark, engine.settings, contract, partition_days(context), run_id=context.run_id)
+            bring_in = land if server.kind == "local" else catch_up
+            landing = bring_in(spark, engine.settings, contract, partition_days(context), run_id=context.run_id)
         context.log.info(
             f"{contract.name}: landed {len(landing.landed)} of {len(landing.rows)} days, {sum(landing.rows.values()):,} records in Bronze"
         )
@@ -75,15 +79,21 @@ def _bronze_asset(
 
 def _judge(contract: Contract, landing: Landing) -> list[Outcome]:
     """Every check of Bronze, from what landing saw and its ledger."""
+    now = datetime.now(UTC)
     known = {**landing.history, **landing.entries}
     arrived = max((e["arrived"] for e in known.values() if e.get("arrived")), default=None)
     limit = contract.limit("distribution__delivery__volume", VOLUME_CHANGE)
     return [
         judge_delivery(landing.rows, landing.expected),
         judge_files(landing.problems, landing.incomplete),
-        judge_arrival(contract, datetime.fromisoformat(arrived) if arrived else None, datetime.now(UTC)),
-        judge_deliveries(landing.entries, landing.history, limit),
+        judge_arrival(contract, datetime.fromisoformat(arrived) if arrived else None, now),
+        judge_deliveries(_finished(landing, now), landing.history, limit),
     ]
+
+
+def _finished(landing: Landing, now: datetime) -> dict[str, dict[str, Any]]:
+    """The days whose volume can be judged: a topic delivers all day long."""
+    return {d: e for d, e in landing.entries.items() if not e.get("from_topic") or d < now.date().isoformat()}
 
 
 def _metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
@@ -92,7 +102,18 @@ def _metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
         "days_landed": dg.MetadataValue.int(len(landing.landed)),
         "days_unchanged": dg.MetadataValue.int(len(landing.rows) - len(landing.landed)),
         TOUCHED: dg.MetadataValue.json([day.isoformat() for day in landing.touched]),
+        **_topic_metadata(landing),
         "files_set_aside": dg.MetadataValue.json({f.source: f.problem for f in landing.problems}),
+    }
+
+
+def _topic_metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
+    if not landing.lag:
+        return {}
+    return {
+        "lag": dg.MetadataValue.int(sum(landing.lag.values())),
+        "lag_per_partition": dg.MetadataValue.json(landing.lag),
+        "positions": dg.MetadataValue.json(landing.positions),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -16,6 +16,7 @@ from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import read_ledger
 from stream_assets.engine.session import one_task_per_file
+from stream_assets.errors import LakeError
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
 from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
@@ -45,6 +46,10 @@ class Landing:
     """The ledger of the days asked for, by ISO day."""
     history: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Everything the ledger said before."""
+    positions: dict[str, int] = field(default_factory=dict)
+    """Topics: the next offset of each partition."""
+    lag: dict[str, int] = field(default_factory=dict)
+    """Topics: offsets not yet landed, by topic and partition."""
 
 
 def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
@@ -53,12 +58,14 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
         "_raw": ("string", "The record as received."),
         "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8."),
         "_header": ("string", "The header of its CSV file."),
-        "_source": ("string", "File it came in, relative to the landing zone."),
-        "_position": ("bigint", "Line (or row) in that file, from 1."),
+        "_source": ("string", "File it came in, relative to the landing zone; or topic/partition."),
+        "_position": ("bigint", "Line (or row) in that file, from 1; or offset."),
         "_delivery_date": ("date", "Day it was delivered."),
         "_event_date": ("date", "Day it happened; the delivery day when unknown or unbelievable."),
         "_key": ("bigint", "Hash of its key, for entities."),
-        "_ingested_at": ("timestamp", "When the file arrived."),
+        "_ingested_at": ("timestamp", "When the file, or the message, arrived."),
+        "_message_key": ("binary", "Key of its message."),
+        "_message_headers": ("array<struct<key:string,value:binary>>", "Headers of its message."),
         "_run_id": ("string", "Run that landed it."),
         "_contract_version": ("string", "Contract in force when it landed."),
     }
@@ -76,16 +83,17 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     found = inspect_deliveries(settings, contract, days)
     deliveries = [d for d in found if d.is_complete]
     before = read_ledger(table.path, days)
-    changed = [d for d in deliveries if before.get(d.day.isoformat(), {}).get("files") != _fingerprint(d)]
+    changed = [d for d in deliveries if _delivered(before.get(d.day.isoformat(), {})) != _fingerprint(d)]
+    _refuse_mixture(contract, [d.day for d in changed if before.get(d.day.isoformat(), {}).get("from_topic")])
     # Event days that lose a record are touched as much as those that get one.
     replaced = [d.day for d in changed if d.day.isoformat() in before]
-    lost = {event for _, event in _count(spark, table, replaced)} if replaced else set()
+    lost = {event for _, event in count_records(spark, table, replaced)} if replaced else set()
     written = {d.day.isoformat(): _ledger_entry(d) for d in changed}
     if changed:
         _write(spark, table, contract, changed, Commit(run_id, contract.name, "bronze", contract.version, written))
     known = {**before, **written}
     landed = tuple(d.day for d in changed)
-    counts = _count(spark, table, days)
+    counts = count_records(spark, table, days)
     return Landing(
         rows={day: sum(n for (d, _), n in counts.items() if d == day) for day in days},
         expected={d.day: d.rows for d in deliveries},
@@ -106,7 +114,10 @@ def _write(
         received = read_files(spark, files)
         headers = sorted({f.header for f in files if f.header})
         rows = stamp(received, contract, headers).select(
-            "*", F.lit(commit.run_id).alias("_run_id"), F.lit(contract.version).alias("_contract_version")
+            "*",
+            *[F.lit(None).cast(table.columns[name][0]).alias(name) for name in ("_message_key", "_message_headers")],
+            F.lit(commit.run_id).alias("_run_id"),
+            F.lit(contract.version).alias("_contract_version"),
         )
         delta.replace_days(table, rows, days=[d.day for d in deliveries], commit=commit)
 
@@ -119,6 +130,20 @@ def _ledger_entry(delivery: Delivery) -> dict:
         "sources": {f.source: f.rows for f in delivery.readable},
         "unreadable": {f.source: f.problem for f in delivery.files if f.problem},
     }
+
+
+def _delivered(entry: Mapping[str, Any]) -> str | None:
+    """The fingerprint of the files landed on a day."""
+    return entry.get("delivered", entry.get("files"))
+
+
+def _refuse_mixture(contract: Contract, days: Sequence[date]) -> None:
+    """Files replace their whole day: what came from a topic on that day would be gone."""
+    if days:
+        raise LakeError(
+            f"{contract.name}: {', '.join(map(str, days))} holds records that came from a topic, which new files of that day would replace. "
+            "Deliver these files under another day."
+        )
 
 
 def _fingerprint(delivery: Delivery) -> str:
@@ -149,7 +174,7 @@ def _key(contract: Contract) -> Expr:
     return F.when(F.coalesce(*parts).isNotNull(), F.xxhash64(*parts))
 
 
-def _count(spark: SparkSession, table: delta.Table, days: Sequence[date]) -> dict[tuple[date, date], int]:
+def count_records(spark: SparkSession, table: delta.Table, days: Sequence[date]) -> dict[tuple[date, date], int]:
     """Records per delivery day and event day: two small dictionary columns, no payload is read."""
     rows = (
         spark.table(table.qualified)

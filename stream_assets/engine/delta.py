@@ -1,6 +1,7 @@
 """The Delta verbs every room uses: create a table, replace a range of days, replace the whole, read what is there.
 
-A write is always a replacement in one commit that carries its ledger page, so that doing it again changes nothing.
+A write is one commit that carries its ledger page: a replacement, or an addition that can be made once only. Doing it
+again changes nothing.
 """
 
 from __future__ import annotations
@@ -90,6 +91,20 @@ def replace_all(table: Table, rows: DataFrame, *, commit: Commit) -> None:
     _write(table, rows, commit, {})
 
 
+def append_once(table: Table, rows: DataFrame, *, commit: Commit, token: str | None) -> None:
+    """Add these rows, unless a commit with this token was made before: then, silently, nothing. No token: add anyway.
+
+    Delta looks the token up in the transaction itself, so of two writers with one token only one can commit.
+    """
+    once = {"txnAppId": token, "txnVersion": "1"} if token else {}
+    _write(table, rows, commit, once, mode="append")
+
+
+def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, token: str) -> None:
+    """Replace what the predicate holds on by these rows, atomically, unless this was done before."""
+    _write(table, rows, commit, {"replaceWhere": where, "txnAppId": token, "txnVersion": "1"})
+
+
 def in_days(column: str, days: Iterable[date]) -> str:
     """SQL predicate that holds on exactly these days, as few ranges: Delta prunes partitions by it."""
     return (
@@ -109,11 +124,11 @@ def day_ranges(days: Iterable[date]) -> list[tuple[date, date]]:
     return ranges
 
 
-def _write(table: Table, rows: DataFrame, commit: Commit, options: Mapping[str, str]) -> None:
+def _write(
+    table: Table, rows: DataFrame, commit: Commit, options: Mapping[str, str], *, mode: str = "overwrite"
+) -> None:
     def write() -> None:
-        writer = (
-            rows.select(*table.columns).write.format("delta").mode("overwrite").option("userMetadata", commit.to_json())
-        )
+        writer = rows.select(*table.columns).write.format("delta").mode(mode).option("userMetadata", commit.to_json())
         writer.options(**options).save(table.path)
 
     retry_conflicts(write)
@@ -139,6 +154,8 @@ def _create(spark: SparkSession, table: Table) -> None:
         "delta.dataSkippingStatsColumns": ",".join(table.stats_columns),
         "delta.logRetentionDuration": "interval 3650 days",
         "delta.deletedFileRetentionDuration": "interval 30 days",
+        # Every landing from a topic leaves a token: without a limit each checkpoint would carry them all.
+        "delta.setTransactionRetentionDuration": "interval 7 days",
     }
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     spark.sql(

@@ -36,7 +36,7 @@ def resolve_jars(cache: Path, conf: str, *, report: Callable[[str], None] = lamb
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / ".lock"):
             if not folder.exists():
-                report(f"Downloading the JVM libraries of {conf} (once, about 15 MB) …")
+                report(f"Downloading the JVM libraries of {conf} (once) …")
                 _retrieve(cache, conf, folder)
                 report(f"JVM libraries are in {folder}")
     return sorted(folder.glob("*.jar"))
@@ -57,6 +57,7 @@ def _retrieve(cache: Path, conf: str, folder: Path) -> None:
             conf,
             "-types",
             "jar",
+            "bundle",
             "-cache",
             f"{work}/ivy",
             "-retrieve",

@@ -23,6 +23,11 @@ class Commit:
     contract_version: str
     days: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Per ISO day: rows in, accepted, quarantined, duplicates, source positions, input fingerprints."""
+    positions: Mapping[str, Any] = field(default_factory=dict)
+    """How far a topic has been taken over, with this commit."""
+    recent: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What earlier commits say of the last days, as of their `version`: a table with a commit every few seconds is then
+    known from its newest page alone."""
 
     def to_json(self) -> str:
         """The text stored as the commit's user metadata."""

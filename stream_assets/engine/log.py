@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from deltalake import DeltaTable
@@ -14,6 +14,20 @@ from stream_assets.engine.ledger import parse_page
 
 RECENT_COMMITS = 200
 """Commits read at first: months of daily loads. Reading all of a long history would make every day dearer than the last."""
+RECENT_DAYS = 40
+"""Days that a page with positions repeats: more than an event is late by in practice."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What the commits of a table say together."""
+
+    days: dict[str, dict[str, Any]]
+    """The newest entry of each ISO day, with `run_id` and `version` of its commit."""
+    positions: Mapping[str, Any] = field(default_factory=dict)
+    """The newest positions, as their commit wrote them."""
+    run_id: str = ""
+    """Run that wrote the newest positions."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +51,57 @@ def read_log(path: str, newest: int | None = None) -> list[LoggedCommit]:
 
 def read_ledger(path: str, needed: Iterable[date] = ()) -> dict[str, dict[str, Any]]:
     """The newest entry of every day the last commits tell of, by ISO day; of older days too, if a needed one is among them."""
+    return read_whole_ledger(path, needed).days
+
+
+def read_whole_ledger(path: str, needed: Iterable[date] = ()) -> Ledger:
+    """The same, with the positions of the topic that is landed there."""
     recent = read_log(path, RECENT_COMMITS)
-    days = newest_entries(recent)
-    # A day after the newest one is new, not forgotten.
-    is_forgotten = any(day.isoformat() not in days and day.isoformat() <= max(days, default="") for day in needed)
-    return newest_entries(read_log(path)) if is_forgotten and len(recent) == RECENT_COMMITS else days
+    ledger = add_up(recent)
+    newest = max(ledger.days, default="")
+    # A day after the newest one is new, not forgotten; nor is one of which the newest page with positions would have told.
+    told_since = _recent_since(newest) if ledger.positions else "9999"
+    is_forgotten = any(d not in ledger.days and d <= newest and d < told_since for d in map(str, needed))
+    return add_up(read_log(path)) if is_forgotten and len(recent) == RECENT_COMMITS else ledger
+
+
+def read_positions(path: str) -> Ledger:
+    """The ledger with the newest positions, however far back they were written."""
+    ledger = read_whole_ledger(path)
+    return ledger if ledger.positions else add_up(read_log(path))
+
+
+def recent_entries(days: Mapping[str, Mapping[str, Any]], *, but: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """The entries that a page with positions repeats: those of the last days, except these."""
+    since, left_out = _recent_since(max([*days, *but], default="")), set(but)
+    return {day: entry for day, entry in days.items() if day >= since and day not in left_out}
+
+
+def _recent_since(newest: str) -> str:
+    return (date.fromisoformat(newest) - timedelta(days=RECENT_DAYS)).isoformat() if newest else ""
 
 
 def newest_entries(commits: Iterable[LoggedCommit]) -> dict[str, dict[str, Any]]:
-    """For each ISO day, what the newest of these commits says of it, and which commit of which run that is.
+    """For each ISO day, what the newest of these commits says of it, and which commit of which run that is."""
+    return add_up(commits).days
+
+
+def add_up(commits: Iterable[LoggedCommit]) -> Ledger:
+    """What commits say together. An entry that a page only repeats counts as old as it was when it was read.
 
     Commits of other tools (compaction, vacuum) have no entries and change none.
     """
-    return {
-        day: {**entry, "run_id": commit.page["run_id"], "version": commit.version}
-        for commit in sorted(commits, key=lambda commit: commit.version)
-        for day, entry in commit.page.get("days", {}).items()
-    }
+    days: dict[str, dict[str, Any]] = {}
+    newest: Mapping[str, Any] = {}
+    for commit in sorted(commits, key=lambda commit: commit.version):
+        page = commit.page
+        for day, entry in page.get("recent", {}).items():
+            if day not in days or entry["version"] > days[day]["version"]:
+                days[day] = dict(entry)
+        for day, entry in page.get("days", {}).items():
+            days[day] = {**entry, "run_id": page["run_id"], "version": commit.version}
+        newest = page if page.get("positions") else newest
+    return Ledger(days, newest.get("positions", {}), newest.get("run_id", ""))
 
 
 def _to_commit(info: Mapping[str, Any]) -> LoggedCommit:

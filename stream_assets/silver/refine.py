@@ -135,7 +135,9 @@ def _refine(spark: SparkSession, task: Task) -> Entries:
 
 def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -> DataFrame:
     """The Bronze rows from which these days are computed."""
-    bronze = spark.table(f"`bronze`.`{contract.name}`").drop("_run_id", "_contract_version")
+    bronze = spark.table(f"`bronze`.`{contract.name}`").drop(
+        "_run_id", "_contract_version", "_message_key", "_message_headers"
+    )
     if contract.kind == "event":
         # By event day alone: what came while the contract allowed more lateness must not get lost. Statistics prune the files.
         return bronze.where(delta.in_days("_event_date", days))

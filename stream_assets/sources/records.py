@@ -199,7 +199,8 @@ def _once(rows: DataFrame, record: Expr) -> DataFrame:
 
 
 def _is_blank() -> Expr:
-    return F.btrim("_raw", F.lit(" \t\r")) == ""
+    """Whether there is nothing in it; a message may have no value at all."""
+    return F.coalesce(F.btrim("_raw", F.lit(" \t\r")), F.lit("")) == ""
 
 
 def _is_half(contract: Contract) -> Expr:

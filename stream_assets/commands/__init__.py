@@ -1,0 +1,1 @@
+"""Groups of `stream …` verbs, one file each; `cli.py` adds them."""

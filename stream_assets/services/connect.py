@@ -1,0 +1,68 @@
+"""Our own Kafka Connect worker with Debezium. It keeps connectors and positions in Kafka: a killed worker resumes."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from stream_assets.services.addresses import connect_url, kafka, ports
+from stream_assets.services.broker import java_command
+from stream_assets.settings import Settings
+
+
+def prepare_connect(settings: Settings, folder: Path) -> None:
+    """Write the configuration."""
+    text = "".join(f"{name}={value}\n" for name, value in connect_config(settings, folder).items())
+    config = folder / "worker.properties"
+    config.touch(mode=0o600)
+    config.write_text(text)
+
+
+def connect_command(settings: Settings, folder: Path) -> list[str]:
+    """Runs the worker."""
+    main = "org.apache.kafka.connect.cli.ConnectDistributed"
+    return java_command(settings, "debezium", main, folder / "worker.properties")
+
+
+def connect_answers(settings: Settings) -> bool:
+    """Whether the worker has joined its group and takes orders."""
+    try:
+        with urllib.request.urlopen(f"{connect_url(settings)}/connectors", timeout=3) as answer:  # noqa: S310 settings allow only http
+            return answer.status == 200
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def connect_config(settings: Settings, folder: Path) -> dict[str, object]:
+    """Plain JSON without schemas; loopback only; exactly-once on the source side is Bronze's business."""
+    plugins = folder / "plugins"
+    plugins.mkdir(exist_ok=True)
+    storage = {
+        f"{kind}.storage.{name}": value
+        for kind in ("offset", "config", "status")
+        for name, value in (("topic", f"stream-connect-{kind}"), ("replication.factor", settings.live.replication))
+    }
+    converter = "org.apache.kafka.connect.json.JsonConverter"
+    return {
+        **kafka(settings).for_java(),
+        **{f"{side}.{name}": value for side in ("producer", "consumer") for name, value in _security(settings).items()},
+        "group.id": "stream-connect",
+        "listeners": f"http://127.0.0.1:{ports(settings).connect}",
+        "rest.advertised.host.name": "127.0.0.1",
+        "key.converter": converter,
+        "key.converter.schemas.enable": "false",
+        "value.converter": converter,
+        "value.converter.schemas.enable": "false",
+        "offset.storage.partitions": 4,
+        "status.storage.partitions": 2,
+        **storage,
+        "offset.flush.interval.ms": 5_000,
+        "scheduled.rebalance.max.delay.ms": 0,
+        "plugin.discovery": "hybrid_warn",
+        "plugin.path": plugins,
+    }
+
+
+def _security(settings: Settings) -> dict[str, str]:
+    return {name: value for name, value in kafka(settings).for_java().items() if name != "bootstrap.servers"}
