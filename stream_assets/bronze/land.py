@@ -83,7 +83,7 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     found = inspect_deliveries(settings, contract, days)
     deliveries = [d for d in found if d.is_complete]
     before = read_ledger(table.path, days)
-    changed = [d for d in deliveries if _delivered(before.get(d.day.isoformat(), {})) != _fingerprint(d)]
+    changed = [d for d in deliveries if delivered_files(before.get(d.day.isoformat(), {})) != landing_fingerprint(d)]
     _refuse_mixture(contract, [d.day for d in changed if before.get(d.day.isoformat(), {}).get("from_topic")])
     # Event days that lose a record are touched as much as those that get one.
     replaced = [d.day for d in changed if d.day.isoformat() in before]
@@ -126,13 +126,13 @@ def _ledger_entry(delivery: Delivery) -> dict:
     return {
         "rows_in": delivery.rows,
         "arrived": max(f.modified for f in delivery.files).isoformat() if delivery.files else None,
-        "files": _fingerprint(delivery),
+        "files": landing_fingerprint(delivery),
         "sources": {f.source: f.rows for f in delivery.readable},
         "unreadable": {f.source: f.problem for f in delivery.files if f.problem},
     }
 
 
-def _delivered(entry: Mapping[str, Any]) -> str | None:
+def delivered_files(entry: Mapping[str, Any]) -> str | None:
     """The fingerprint of the files landed on a day."""
     return entry.get("delivered", entry.get("files"))
 
@@ -146,7 +146,8 @@ def _refuse_mixture(contract: Contract, days: Sequence[date]) -> None:
         )
 
 
-def _fingerprint(delivery: Delivery) -> str:
+def landing_fingerprint(delivery: Delivery) -> str:
+    """What a delivery was landed from: equal for unchanged files and unchanged code."""
     return f"{LANDING_VERSION}:{delivery.fingerprint}"
 
 

@@ -28,10 +28,15 @@ class Commit:
     recent: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What earlier commits say of the last days, as of their `version`: a table with a commit every few seconds is then
     known from its newest page alone."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Gold: fingerprint of the code of each model of the run."""
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    """Gold: version that each table (`silver/orders`) had when the run began."""
 
     def to_json(self) -> str:
         """The text stored as the commit's user metadata."""
-        return json.dumps({"stream": FORMAT, **asdict(self)}, sort_keys=True, separators=(",", ":"))
+        page = {name: value for name, value in asdict(self).items() if value or name not in ("code", "inputs")}
+        return json.dumps({"stream": FORMAT, **page}, sort_keys=True, separators=(",", ":"))
 
 
 def parse_page(metadata: str | None) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
+from pyarrow import fs
 
 from stream_assets.engine.ledger import parse_page
+from stream_assets.engine.session import filesystem_of
 
 RECENT_COMMITS = 200
 """Commits read at first: months of daily loads. Reading all of a long history would make every day dearer than the last."""
@@ -38,6 +40,9 @@ class LoggedCommit:
     committed_at: datetime
     page: Mapping[str, Any]
     """The ledger page of the commit (see `ledger.Commit`); empty if another tool made it."""
+    operation: str = ""
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    """What Delta counted: `numOutputRows`, `numOutputBytes` and others, by operation."""
 
 
 def read_log(path: str, newest: int | None = None) -> list[LoggedCommit]:
@@ -47,6 +52,18 @@ def read_log(path: str, newest: int | None = None) -> list[LoggedCommit]:
     except TableNotFoundError:
         return []
     return sorted((_to_commit(info) for info in history), key=lambda commit: commit.version)
+
+
+def newest_version(path: str) -> int | None:
+    """The version of a table by the names in its log, nothing read; None if there is no such table."""
+    filesystem, folder = filesystem_of(f"{path}/_delta_log")
+    names = [f.base_name for f in filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True))]
+    return max((int(name[:20]) for name in names if name[:20].isdigit()), default=None)
+
+
+def newest_commits(commits: Iterable[LoggedCommit]) -> dict[str, LoggedCommit]:
+    """For each ISO day, the newest of these commits that has it."""
+    return {day: commit for commit in sorted(commits, key=lambda c: c.version) for day in commit.page.get("days", {})}
 
 
 def read_ledger(path: str, needed: Iterable[date] = ()) -> dict[str, dict[str, Any]]:
@@ -107,4 +124,5 @@ def add_up(commits: Iterable[LoggedCommit]) -> Ledger:
 def _to_commit(info: Mapping[str, Any]) -> LoggedCommit:
     milliseconds = info.get("inCommitTimestamp") or info["timestamp"]
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return LoggedCommit(info["version"], moment, parse_page(info.get("userMetadata")))
+    operation, metrics = info.get("operation", ""), info.get("operationMetrics") or {}
+    return LoggedCommit(info["version"], moment, parse_page(info.get("userMetadata")), operation, metrics)

@@ -12,6 +12,7 @@ from dagster_dbt.core.dbt_cli_event import DbtCoreCliEventMessage
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.ledger import Commit
 from stream_assets.gold.evidence import in_words, tell_row
+from stream_assets.gold.models import Model, built_from, tables_of
 from stream_assets.gold.project import GoldProject, dbt_environment, prepare_project
 from stream_assets.gold.run import run_dbt
 from stream_assets.gold.selection import all_of_it, excluded, is_anything_left, some_of_it
@@ -22,6 +23,8 @@ from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 
 _UNIQUE_ID = "dagster_dbt/unique_id"
+MADE_OF = "made_of"
+"""Metadata of a Gold table: the fingerprint of its code and the versions of the tables it read."""
 
 
 class GoldConfig(dg.Config):
@@ -54,7 +57,7 @@ def _gold_assets(
     partitions: dg.PartitionsDefinition,
     retry: dg.RetryPolicy | None,
 ) -> dg.AssetsDefinition:
-    translator = GoldTranslator(settings)
+    translator, models = GoldTranslator(settings), tables_of(manifest)
 
     @dbt_assets(
         manifest=manifest,
@@ -66,19 +69,20 @@ def _gold_assets(
         retry_policy=retry,
     )
     def build_models(context: dg.AssetExecutionContext, config: GoldConfig, engine: EngineResource) -> Iterator[Any]:
+        commit = _commit(context, engine.settings, models)
         with engine.guarded():  # its session puts the lake into the catalogue; dbt has one of its own
             events = run_dbt(
                 project,
                 engine.connection(),
                 _arguments(context, config, project, manifest),
-                env=dbt_environment(engine.settings) | {"STREAM_COMMIT": _commit(context).to_json()},
+                env=dbt_environment(engine.settings) | {"STREAM_COMMIT": commit.to_json()},
                 output=engine.settings.home / "dbt" / "runs" / context.run_id,
             )
             for event in events:
                 if event["data"]["node_info"]["unique_id"] in _selected(context):
                     message = DbtCoreCliEventMessage(raw_event=event, event_history_metadata={})
                     told = message.to_default_asset_events(manifest, translator, context)
-                    yield from _told(context, told, event["failing_rows"], engine.settings)
+                    yield from _told(context, told, event["failing_rows"], engine.settings, commit)
 
     return build_models
 
@@ -113,22 +117,29 @@ def _selected(context: dg.AssetExecutionContext) -> set[str]:
     return {spec.metadata[_UNIQUE_ID] for spec in (*specs, *checks)}
 
 
-def _commit(context: dg.AssetExecutionContext) -> Commit:
+def _commit(context: dg.AssetExecutionContext, settings: Settings, models: Mapping[str, Model]) -> Commit:
     """The ledger page of every commit of this run. One dbt build writes many tables, so it names none."""
+    selected = {key.to_user_string() for key in context.selected_asset_keys}
+    code, inputs = built_from(settings, {asset: model for asset, model in models.items() if asset in selected})
     days = {day.isoformat(): {} for day in _span(context)}
-    return Commit(context.run_id, dataset="*", layer="gold", contract_version="", days=days)
+    return Commit(context.run_id, "*", "gold", contract_version="", days=days, code=code, inputs=inputs)
 
 
 def _told(
-    context: dg.AssetExecutionContext, events: Iterable[Any], failing: Sequence[Mapping[str, Any]], settings: Settings
+    context: dg.AssetExecutionContext,
+    events: Iterable[Any],
+    failing: Sequence[Mapping[str, Any]],
+    settings: Settings,
+    commit: Commit,
 ) -> Iterator[Any]:
     """What dbt reported, as Dagster events, with the rows each table got and those that failed a test."""
     for event in events:
         if isinstance(event, dg.Output):
             name = context.asset_key_for_output(event.output_name).path[-1]
-            yield event.with_metadata(
-                {**event.metadata, **written_by(context.run_id, settings.table_path("gold", name))}
-            )
+            # A table that came out the same is not written, so only this tells what it was made of.
+            made_of = dg.MetadataValue.json({"code": commit.code.get(name), "inputs": dict(commit.inputs)})
+            written = written_by(context.run_id, settings.table_path("gold", name))
+            yield event.with_metadata({**event.metadata, **written, MADE_OF: made_of})
         elif isinstance(event, dg.AssetCheckResult) and failing:
             yield _with_evidence(event, failing)
         else:

@@ -8,6 +8,7 @@ project written without Stream in mind works, and editing one does not disturb a
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -80,6 +81,12 @@ def prepare_manifest(settings: Settings, contracts: Iterable[Contract]) -> Path 
     """Path of a current manifest, or None without a project. Opens no connection to Spark."""
     project = prepare_project(settings, contracts)
     return project.manifest if project else None
+
+
+def read_manifest(settings: Settings, contracts: Iterable[Contract]) -> dict[str, Any] | None:
+    """What dbt knows of the project, None without one."""
+    file = prepare_manifest(settings, contracts)
+    return json.loads(file.read_bytes()) if file else None
 
 
 def prepare_project(settings: Settings, contracts: Iterable[Contract]) -> GoldProject | None:

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
@@ -25,6 +25,7 @@ from stream_assets.ops.automation import range_tags
 from stream_assets.ops.executor import execute_here
 from stream_assets.ops.instance import read_instance
 from stream_assets.ops.prepare import prepare_home
+from stream_assets.ops.processes import PROCESS, this_process
 from stream_assets.ops.report import gather_report, store_report
 from stream_assets.settings import Settings
 
@@ -85,7 +86,7 @@ def run_range(
     if strange := days - known_days(partitions, days):
         raise StreamError(f"{min(strange)} is outside of history: the contracts' historyStart to today.")
     with dg.DagsterInstance.get() as instance:
-        runner = _Runner(settings, defs, instance, result, report)
+        runner = Runner(settings, defs, instance, result, report, {"stream/command": "run"})
         if bronze:
             days = known_days(partitions, days | runner.execute(bronze, first, last))
         if rest := wanted - bronze:
@@ -101,7 +102,7 @@ def run_range(
 
 
 @dataclass(frozen=True)
-class _Runner:
+class Runner:
     """Executes Dagster runs one after the other and takes down what they tell."""
 
     settings: Settings
@@ -109,6 +110,9 @@ class _Runner:
     instance: dg.DagsterInstance
     result: ExecutionResult
     report: Report
+    tags: Mapping[str, str]
+    """Put on every run, beside its days and its process."""
+    steps_at_once: int = 2
 
     def execute(self, keys: set[dg.AssetKey], first: date, last: date) -> set[date]:
         """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
@@ -129,8 +133,11 @@ class _Runner:
                 self.instance,
                 run_id=run_id,
                 assets=keys,
-                tags=range_tags(first, last) | {"stream/command": "run"},
-                config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+                tags={**range_tags(first, last), **self.tags, PROCESS: this_process()},
+                config={
+                    "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+                    "execution": {"config": {"max_concurrent": self.steps_at_once}},
+                },
             )
         return touched
 

@@ -75,8 +75,8 @@ def refine(
     refined: set[date] = set()
     # Whatever lands while a day is computed would be missing from it, and a slow run would undo a quicker one: look again.
     for _ in range(MAX_ROUNDS):
-        landed = read_ledger(settings.table_path("bronze", contract.name), _reach(contract, days))
-        inputs = _inputs(landed, contract, days)
+        landed = read_ledger(settings.table_path("bronze", contract.name), deliveries_of(contract, days))
+        inputs = input_fingerprints(landed, contract, days)
         known = {**before, **written}
         stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
         if not stale or not landed:
@@ -90,17 +90,17 @@ def refine(
     )
 
 
-def _reach(contract: Contract, days: Sequence[date]) -> list[date]:
+def deliveries_of(contract: Contract, days: Sequence[date]) -> list[date]:
     """The deliveries that may hold records of these days."""
     late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
     return sorted({day + timedelta(days=n) for day in days for n in range(-early, late + 1)})
 
 
-def _inputs(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[str, str]:
+def input_fingerprints(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[str, str]:
     """What each day is computed from: the contract, this code, and the deliveries that may hold records of it."""
 
     def of(day: date) -> str:
-        reach = [delivery.isoformat() for delivery in _reach(contract, [day])]
+        reach = [delivery.isoformat() for delivery in deliveries_of(contract, [day])]
         seen = hashlib.sha256("".join(f"{d}={landed[d]['files']};" for d in reach if d in landed).encode()).hexdigest()[
             :16
         ]

@@ -11,7 +11,7 @@ import hashlib
 import re
 import unicodedata
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -102,9 +102,32 @@ def inspect_deliveries(settings: Settings, contract: Contract, days: Iterable[da
         ]
 
 
+def glance(settings: Settings, contract: Contract, day: date, problems: Mapping[str, str]) -> Delivery:
+    """A delivery by the names, sizes and times of its files, none opened: those that had a problem still have it."""
+    filesystem, root = filesystem_of(settings.landing)
+    infos, is_complete = _list_files(filesystem, f"{root}/{contract.landing_path}/{day}")
+    files = [
+        LandedFile(info.path, source, day, info.size, _modified(info), problem=problems.get(source))
+        for info in infos
+        if (source := info.path.removeprefix(root).lstrip("/"))
+    ]
+    return Delivery(day, tuple(files), is_complete)
+
+
 def _inspect(settings: Settings, contract: Contract, day: date) -> Delivery:
     filesystem, root = filesystem_of(settings.landing)
-    folder = f"{root}/{contract.landing_path}/{day}"
+    infos, is_complete = _list_files(filesystem, f"{root}/{contract.landing_path}/{day}")
+    if not is_complete:
+        return Delivery(day, (), is_complete=False)
+    scheme = settings.landing.split("://")[0] + "://" if "://" in settings.landing else "file://"
+    files = [
+        _look(filesystem, root, scheme, info, day, contract.format) for info in sorted(infos, key=lambda i: i.path)
+    ]
+    return Delivery(day, tuple(files))
+
+
+def _list_files(filesystem: fs.FileSystem, folder: str) -> tuple[list[fs.FileInfo], bool]:
+    """The files of a delivery that count, and whether its producer is done."""
     found = filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
     try:
         names = {info.base_name for info in found}
@@ -117,14 +140,11 @@ def _inspect(settings: Settings, contract: Contract, day: date) -> Delivery:
         and not i.base_name.startswith(("_", "."))
         and not i.base_name.endswith(UNFINISHED)
     ]
-    is_complete = FINISHED in names or STARTED not in names
-    if not is_complete:
-        return Delivery(day, (), is_complete=False)
-    scheme = settings.landing.split("://")[0] + "://" if "://" in settings.landing else "file://"
-    files = [
-        _look(filesystem, root, scheme, info, day, contract.format) for info in sorted(infos, key=lambda i: i.path)
-    ]
-    return Delivery(day, tuple(files))
+    return infos, FINISHED in names or STARTED not in names
+
+
+def _modified(info: fs.FileInfo) -> datetime:
+    return info.mtime if isinstance(info.mtime, datetime) else datetime.now(UTC)
 
 
 def _look(filesystem: fs.FileSystem, root: str, scheme: str, info: fs.FileInfo, day: date, expected: str) -> LandedFile:
@@ -134,7 +154,7 @@ def _look(filesystem: fs.FileSystem, root: str, scheme: str, info: fs.FileInfo, 
         "source": info.path.removeprefix(root).lstrip("/"),
         "day": day,
         "size": info.size,
-        "modified": info.mtime if isinstance(info.mtime, datetime) else datetime.now(UTC),
+        "modified": _modified(info),
     }
     try:
         _refuse_escape(filesystem, root, info.path)

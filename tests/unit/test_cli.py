@@ -38,6 +38,9 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         ("alerts", "test"),
         ("alerts", "list"),
         ("alerts", "close"),
+        ("backfill",),
+        ("backfill", "plan"),
+        ("backfill", "run"),
     ],
 )
 def test_help_everywhere(verb: tuple[str, ...]) -> None:
