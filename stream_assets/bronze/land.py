@@ -20,7 +20,7 @@ from stream_assets.errors import LakeError
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
 from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
-from stream_assets.sources.records import peek
+from stream_assets.sources.changes import ALL_KEYS, TRUNCATE, peek
 
 LANDING_VERSION = 2
 """Raise when landing computes something else from the same files: every delivery is then landed anew."""
@@ -172,7 +172,8 @@ def _key(contract: Contract) -> Expr:
         return F.lit(None).cast("bigint")
     parts = [F.col("_record")[name] for name in contract.key]
     # A record without any key has a null here, not the hash of nothing: it belongs to no entity.
-    return F.when(F.coalesce(*parts).isNotNull(), F.xxhash64(*parts))
+    of_one = F.when(F.coalesce(*parts).isNotNull(), F.xxhash64(*parts))
+    return F.when(F.col("_op") == TRUNCATE, F.lit(ALL_KEYS).cast("bigint")).otherwise(of_one)
 
 
 def count_records(spark: SparkSession, table: delta.Table, days: Sequence[date]) -> dict[tuple[date, date], int]:

@@ -12,8 +12,10 @@ from typing import Any, Literal
 DatasetKind = Literal["event", "entity", "reference"]
 PiiStrategy = Literal["hash", "tokenize", "mask", "drop", "keep"]
 DriftReaction = Literal["evolve", "freeze", "discard_column", "quarantine_row"]
-FileFormat = Literal["jsonl", "csv", "parquet"]
+FileFormat = Literal["jsonl", "csv", "parquet", "debezium"]
 ServerKind = Literal["local", "kafka", "postgres"]
+CHANGES = "debezium"
+"""Format of records that are changes of a row, taken from a database's log."""
 Severity = Literal["error", "warning"]
 Strictness = Literal["gate", "warn", "sample"]
 
@@ -199,6 +201,11 @@ class Contract:
     def live_servers(self) -> tuple[Server, ...]:
         """The servers whose records arrive by themselves."""
         return tuple(server for server in self.servers if server.kind != "local")
+
+    @property
+    def is_change_log(self) -> bool:
+        """Whether records may be changes from a database's log, ordered by their place in it."""
+        return CHANGES in self.formats
 
     @property
     def freshness_limit(self) -> timedelta:

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import PurePosixPath
 from typing import Any
 
-from stream_assets.contracts.model import ServerKind
+from stream_assets.contracts.model import CHANGES, ServerKind
 from stream_assets.contracts.require import require
 
 SERVER_KINDS: dict[str, ServerKind] = {
@@ -17,7 +17,7 @@ SERVER_KINDS: dict[str, ServerKind] = {
     "postgresql": "postgres",
 }
 """Types of ODCS servers that can be read, as the model calls them."""
-FILE_FORMATS = ("jsonl", "csv", "parquet")
+FILE_FORMATS = ("jsonl", "csv", "parquet", CHANGES)
 DELIVERIES = ("exactly-once", "at-least-once", "at-most-once")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 

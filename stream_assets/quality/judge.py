@@ -5,13 +5,15 @@ What needs other records (duplicates, counts, windows) is in the rooms that use 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Column, Contract
 from stream_assets.quality.evaluate import typed, violations
-from stream_assets.quality.rules import build_rules
+from stream_assets.quality.rules import Rule, build_rules
 
 CARRIED = ("_source", "_position", "_delivery_date", "_event_date", "_ingested_at")
 MAX_NAMES, MAX_NAME = 20, 63
@@ -26,13 +28,23 @@ def judge(read: DataFrame, contract: Contract) -> DataFrame:
     errors, warnings = (
         [r for r in build_rules(contract) if r.severity == severity] for severity in ("error", "warning")
     )
-    broken, noted = violations(errors, contract, text), violations(warnings, contract, text)
+    broken, noted = _broken(errors, contract, text), _broken(warnings, contract, text)
     return rows.select(
         "*",
         F.when(F.col("_problem").isNotNull(), F.array("_problem")).otherwise(broken).alias("_violations"),
         F.when(F.col("_problem").isNull(), noted).alias("_warnings"),
         F.when(F.col("_problem").isNull() & F.col("_unknown").isNotNull(), _listed("_unknown")).alias("_new_columns"),
     )
+
+
+def _broken(rules: Sequence[Rule], contract: Contract, text: Mapping[str, Expr]) -> Expr:
+    """The rules a record breaks. Of a deleted row only the key is promised to be there, of a truncation not even that."""
+    everything = violations(rules, contract, text)
+    if not contract.is_change_log:
+        return everything
+    of_key = violations([rule for rule in rules if rule.column in contract.key], contract, text)
+    holds = F.col("_change.holds")
+    return F.when(holds == "key", of_key).when(holds == "nothing", F.lit(None)).otherwise(everything)
 
 
 def _listed(names: str) -> Expr:
@@ -53,6 +65,7 @@ def protect(rows: DataFrame, contract: Contract, salt: str) -> DataFrame:
         *CARRIED,
         *[F.when(rejected, F.col(name)).alias(name) for name in ("_raw", "_raw_bytes")],
         *(["_key"] if contract.kind == "entity" else []),
+        *(["_change"] if contract.is_change_log else []),
         "_violations",
         "_warnings",
         "_new_columns",

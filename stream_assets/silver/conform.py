@@ -17,8 +17,10 @@ from pyspark.sql import functions as F
 from stream_assets.contracts.model import Contract
 from stream_assets.quality.judge import judge, protect
 from stream_assets.quality.profile import is_numeric, profiled
-from stream_assets.sources.records import with_record
+from stream_assets.sources.changes import PLACE, TOMBSTONE, with_record
 
+LAST = ("_delivery_date", "_source", "_position")
+"""Of two versions that nothing else tells apart, the one that arrived later is the latest."""
 MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
@@ -54,20 +56,39 @@ def _mark_duplicates(rows: DataFrame, contract: Contract, spread: Spread) -> Dat
     One shuffle by day serves deduplication and the write: each task holds whole days, or a share of one when days are big.
     """
     key = [F.col(name) for name in contract.key]
-    order = [F.col(contract.order_by).desc_nulls_last()] if contract.order_by else []
-    tie_break = [F.col(name).desc() for name in ("_delivery_date", "_source", "_position")]
+    latest = [F.col(contract.order_by).desc_nulls_last()] if contract.order_by else []
+    tie_break = [F.col(name).desc() for name in LAST]
     share = F.pmod(F.hash(*key), F.lit(spread.files_per_day))
     is_sound = F.col("_violations").isNull()
     days = ["_event_date", "_share"]
     shared = rows.withColumn("_share", share)
     shared = shared.repartition(spread.tasks, *days) if spread.tasks else shared.repartition(*days)
     if contract.kind == "entity":
-        group = [*key, F.col(str(contract.order_by)), is_sound]
-        rank = Window.partitionBy(*group).orderBy(*tie_break)
+        dated, order = _dated(shared, contract, is_sound)
+        rank = Window.partitionBy(*key, "_moment", is_sound).orderBy(*[F.col(name).desc() for name in order])
     else:
-        rank = Window.partitionBy("_event_date", "_share", *key, is_sound).orderBy(*order, *tie_break)
-    marked = shared.withColumn("_is_duplicate", is_sound & (F.row_number().over(rank) > 1))
-    return marked.drop("_share")
+        dated = shared
+        rank = Window.partitionBy("_event_date", "_share", *key, is_sound).orderBy(*latest, *tie_break)
+    is_duplicate = is_sound & (F.row_number().over(rank) > 1)
+    if contract.is_change_log:
+        is_duplicate |= F.coalesce(F.col("_change.op") == TOMBSTONE, F.lit(False))
+    return dated.withColumn("_is_duplicate", is_duplicate).drop("_share")
+
+
+def _dated(rows: DataFrame, contract: Contract, is_sound: Expr) -> tuple[DataFrame, Sequence[str]]:
+    """Add `_moment`, from when each version of an entity holds; and the columns that order its versions.
+
+    In a log the position decides, and the clocks that dated the commits may disagree with it by a little: a change holds from
+    the latest date so far. What a transaction did to a row before its last word was never seen outside.
+    """
+    given = F.col(str(contract.order_by)).cast("timestamp")
+    if not contract.is_change_log:
+        return rows.withColumn("_moment", given), LAST
+    order = (*PLACE, "_at", *LAST)
+    so_far = Window.partitionBy(*contract.key, is_sound).orderBy(*order)
+    dated = rows.withColumn("_at", F.coalesce("_change.at", given))
+    moment = F.max("_at").over(so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    return dated.withColumn("_moment", moment), order
 
 
 def _lag() -> Expr:
@@ -105,7 +126,8 @@ def count_days(conformed: DataFrame, contract: Contract) -> Counts:
     sound = F.col("_violations").isNull()
     optional = [c.name for c in contract.silver if not c.required]
     numbers = [c.name for c in profiled(contract) if is_numeric(c)]
-    moment = F.col(contract.event_time) if contract.event_time else F.col("_delivery_date").cast("timestamp")
+    given = F.col(contract.event_time) if contract.event_time else F.col("_delivery_date").cast("timestamp")
+    moment = F.col("_moment") if contract.is_change_log else given
     groups = conformed.groupBy("_event_date", _lag().alias("lag"), "_violations", "_warnings").agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("_is_duplicate")).alias("duplicates"),

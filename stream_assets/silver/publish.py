@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.settings import Settings
+from stream_assets.sources.changes import TRUNCATE, WRITES
 
 TRACE = {
     "_source": ("string", "File it came in, relative to the landing zone."),
@@ -54,8 +55,21 @@ def quarantine_table(settings: Settings, contract: Contract) -> delta.Table:
 
 def timeline(changes: DataFrame, contract: Contract) -> DataFrame:
     """The versions of each entity, each valid until the next. The order of arrival does not matter."""
-    moment = F.col(str(contract.order_by))
-    following = F.lead(moment).over(Window.partitionBy(*contract.key).orderBy(moment))
-    return changes.select(
-        "*", moment.alias("valid_from"), following.alias("valid_to"), following.isNull().alias("is_current")
-    )
+    following = F.lead("_moment").over(Window.partitionBy(*contract.key).orderBy("_moment"))
+    versions = changes.select("*", F.col("_moment").alias("valid_from"), following.alias("valid_to"))
+    if contract.is_change_log:
+        versions = _without_deleted(versions)
+    return versions.withColumn("is_current", F.col("valid_to").isNull())
+
+
+def _without_deleted(versions: DataFrame) -> DataFrame:
+    """Deletes and truncations end the version before them and are none themselves."""
+    op = F.col("_change.op")
+    truncation = F.struct(F.col("_change.place").alias("place"), F.col("_moment").alias("at"))
+    truncations = versions.where(op == TRUNCATE).agg(F.collect_list(truncation).alias("_truncations"))
+    place = F.coalesce("_change.place", F.lit(-1))
+    after = F.transform(F.filter("_truncations", lambda t: t["place"] > place), lambda t: t["at"])
+    emptied = F.greatest("valid_from", F.array_min(after))
+    ended = F.when(F.array_min(after).isNotNull(), F.least("valid_to", emptied)).otherwise(F.col("valid_to"))
+    kept = versions.where(F.coalesce(op, F.lit("")).isin("", *WRITES)).crossJoin(F.broadcast(truncations))
+    return kept.withColumn("valid_to", ended).drop("_truncations")

@@ -25,8 +25,9 @@ from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
 from stream_assets.silver.conform import NOTHING, Spread, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
+from stream_assets.sources.changes import ALL_KEYS
 
-REFINE_VERSION = 3
+REFINE_VERSION = 4
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
 ROWS_PER_FILE = 2_000_000
 ROWS_PER_TASK = 100_000
@@ -144,9 +145,12 @@ def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -
     own = bronze.where(delta.in_days("_delivery_date", days))
     if contract.kind == "reference":
         return own
-    touched = own.select("_key").union(
-        spark.table(f"`silver`.`{contract.name}`").where(delta.in_days("_delivery_date", days)).select("_key")
-    )
+    if contract.is_change_log and not own.where(F.col("_key") == ALL_KEYS).isEmpty():
+        return bronze
+    silver = spark.table(f"`silver`.`{contract.name}`").where(delta.in_days("_delivery_date", days))
+    touched = own.select("_key").union(silver.select("_key"))
+    if contract.is_change_log:
+        touched = touched.union(spark.range(1).select(F.lit(ALL_KEYS).cast("bigint")))
     history = bronze.where(f"not ({delta.in_days('_delivery_date', days)})").join(
         F.broadcast(touched.distinct()), "_key", "left_semi"
     )

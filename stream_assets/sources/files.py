@@ -23,7 +23,7 @@ from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stream_assets.contracts.model import Contract
+from stream_assets.contracts.model import CHANGES, Contract
 from stream_assets.engine.session import filesystem_of
 from stream_assets.errors import DeliveryError
 from stream_assets.settings import Settings
@@ -161,8 +161,9 @@ def _look(filesystem: fs.FileSystem, root: str, scheme: str, info: fs.FileInfo, 
         if ":" in str(seen["source"]):
             return LandedFile(**seen, problem="has a colon in its name, which Spark cannot read. Rename it")
         stem, compression = _split_name(info.base_name)
-        if not stem.endswith(f".{expected}"):
-            return LandedFile(**seen, problem=f"is not a .{expected} file, which the contract promises")
+        suffix = "jsonl" if expected == CHANGES else expected
+        if not stem.endswith(f".{suffix}"):
+            return LandedFile(**seen, problem=f"is not a .{suffix} file, which the contract promises")
         if expected == "parquet":
             with filesystem.open_input_file(info.path) as stream:
                 return _look_at_table(pq.ParquetFile(stream), seen)

@@ -37,14 +37,19 @@ def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str | Non
     parsed = _by_format(
         rows, headers, lambda some: _parse_csv(some, contract, headers), lambda some: _parse_json(some, contract)
     )
-    is_text = F.col("_raw_bytes").isNull() & ~_is_half(contract)
-    problem = F.when(
-        ~(F.col("_whole") & is_text),
+    broken = problem(F.col("_whole"), F.col("_repeats"), is_half=_is_half(contract))
+    return parsed.select(*rows.columns, "_record", "_unknown", broken.alias("_problem"))
+
+
+def problem(is_whole: Expr, repeats: Expr, *, is_half: Expr | None = None) -> Expr:
+    """The rule that a record as a whole breaks, or null."""
+    is_text = F.col("_raw_bytes").isNull() & ~(_has_half_character() if is_half is None else is_half)
+    return F.when(
+        ~(is_whole & is_text),
         F.when(~is_text, F.lit("validity__record__encoding"))
         .when(_is_blank(), F.lit("validity__record__empty"))
         .otherwise(F.lit("validity__record__malformed")),
-    ).when(F.col("_repeats"), F.lit("validity__record__repeated_key"))
-    return parsed.select(*rows.columns, "_record", "_unknown", problem.alias("_problem"))
+    ).when(repeats, F.lit("validity__record__repeated_key"))
 
 
 def _by_format(
@@ -65,25 +70,29 @@ def peek(rows: DataFrame, contract: Contract, names: Sequence[str], headers: Seq
     if headers:
         return _parse_csv(rows, contract, headers).select(*rows.columns, "_record")
     wanted = [contract.column(name) for name in names]
-    parsed = _once(rows, F.struct(F.from_json(_text(), _shape(contract, wanted), _STRICT).alias("_read")))
+    parsed = once(rows, F.struct(F.from_json(_text(), _shape(contract, wanted), _STRICT).alias("_read")))
     return parsed.select(*rows.columns, _record(contract, wanted, F.col("_read")).alias("_record"))
 
 
-def _parse_json(rows: DataFrame, contract: Contract) -> DataFrame:
-    """Parse `[RAW, {MARK: ""}]`: it has two elements, the mark being the second, only if RAW is exactly one object.
+def parse_exactly(rows: DataFrame, shape: StructType) -> DataFrame:
+    """Add `_read`, the record in that shape, and `_whole`: whether it is exactly one JSON object.
 
+    What is parsed is `[RAW, {MARK: ""}]`: it has two elements, the mark being the second, only if RAW is one object.
     A RAW that holds the mark itself could fake it, so it is refused.
     """
-    shape = _shape(contract, contract.record).add(_MARK, StringType())
+    marked = StructType([*shape.fields, StructField(_MARK, StringType())])
     wrapped = F.concat(F.lit("["), _text(), F.lit(f',{{"{_MARK}":""}}]'))
-    parsed = _once(rows, F.struct(F.from_json(wrapped, ArrayType(shape), _STRICT).alias("_both")))
+    parsed = once(rows, F.struct(F.from_json(wrapped, ArrayType(marked), _STRICT).alias("_both")))
     record, mark = F.get("_both", F.lit(0)), F.get("_both", F.lit(1))[_MARK]
-    body = record["data"] if contract.envelope else record
-    whole = (F.size("_both") == 2) & mark.isNotNull() & body.isNotNull() & ~F.contains(F.col("_raw"), F.lit(_MARK))
+    whole = (F.size("_both") == 2) & mark.isNotNull() & record.isNotNull() & ~F.contains(F.col("_raw"), F.lit(_MARK))
+    return parsed.select(*rows.columns, record.alias("_read"), F.coalesce(whole, F.lit(False)).alias("_whole"))
+
+
+def _parse_json(rows: DataFrame, contract: Contract) -> DataFrame:
+    parsed, record = parse_exactly(rows, _shape(contract, contract.record)), F.col("_read")
+    whole = F.col("_whole") & record["data"].isNotNull() if contract.envelope else F.col("_whole")
     read = parsed.select(
-        *rows.columns,
-        _record(contract, contract.record, record).alias("_record"),
-        F.coalesce(whole, F.lit(False)).alias("_whole"),
+        *rows.columns, _record(contract, contract.record, record).alias("_record"), whole.alias("_whole")
     )
     return _with_keys(read, contract, rows.columns)
 
@@ -164,7 +173,7 @@ def _parse_csv(rows: DataFrame, contract: Contract, headers: Sequence[str | None
     """Parse a line by the header of its own file, so that column order may differ from file to file."""
     known = [(F.col("_header") == header, _csv_line(contract, header_names(header))) for header in headers if header]
     unread = _csv_fields(contract, {}, (), F.lit(False))
-    return _once(rows, reduce(lambda other, case: F.when(case[0], case[1]).otherwise(other), known, unread))
+    return once(rows, reduce(lambda other, case: F.when(case[0], case[1]).otherwise(other), known, unread))
 
 
 def _csv_line(contract: Contract, names: Sequence[str]) -> Expr:
@@ -189,7 +198,7 @@ def _csv_fields(contract: Contract, values: dict[str, Expr], unknown: Sequence[s
     )
 
 
-def _once(rows: DataFrame, record: Expr) -> DataFrame:
+def once(rows: DataFrame, record: Expr) -> DataFrame:
     """Add a struct's fields as columns, evaluated once per row.
 
     Without the generator the optimizer copies the parse into every expression that uses a field (measured on the whole
@@ -207,7 +216,11 @@ def _is_half(contract: Contract) -> Expr:
     if contract.formats == {"csv"}:
         return F.lit(False)
     is_json = F.col("_header").isNull() if "csv" in contract.formats else F.lit(True)
-    return is_json & F.contains(F.col("_raw"), F.lit("\\u")) & F.col("_raw").rlike(_LONE_SURROGATE)
+    return is_json & _has_half_character()
+
+
+def _has_half_character() -> Expr:
+    return F.contains(F.col("_raw"), F.lit("\\u")) & F.col("_raw").rlike(_LONE_SURROGATE)
 
 
 def _repeats(keys: str) -> Expr:
