@@ -12,6 +12,7 @@ from stream_assets.ops.alerts.sensors import build_alerts
 from stream_assets.ops.automation import build_automation
 from stream_assets.ops.broken import build_broken
 from stream_assets.ops.budgets import watch_budgets
+from stream_assets.ops.captures import watch_captures
 from stream_assets.ops.executor import thread_executor
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
@@ -31,7 +32,7 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
         build_silver(settings, datasets, partitions, RETRY),
         build_gold(settings, datasets, partitions, RETRY),
         build_automation(settings, datasets, partitions),
-        build_alerts(settings, [watch_budgets(settings, datasets)]),
+        build_alerts(settings, [watch_budgets(settings, datasets), watch_captures(settings, datasets)]),
         build_broken(contracts.broken),
         dg.Definitions(resources={"engine": EngineResource.from_settings(settings)}, executor=thread_executor),
     )

@@ -19,8 +19,8 @@ from stream_assets.engine.session import one_task_per_file
 from stream_assets.errors import LakeError
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
-from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
 from stream_assets.sources.changes import ALL_KEYS, TRUNCATE, peek
+from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
 
 LANDING_VERSION = 2
 """Raise when landing computes something else from the same files: every delivery is then landed anew."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from stream_assets.contracts.model import Bounds, CheckSetting, Column, Contract, Expression, Server
+from stream_assets.contracts.model import CHANGES, Bounds, CheckSetting, Column, Contract, Expression, Server
 from stream_assets.contracts.servers import SERVER_KINDS
 from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, sla_duration, validate
 from stream_assets.errors import ContractError
@@ -166,14 +166,17 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
 
 
 def _to_server(server: dict[str, Any]) -> Server:
+    kind, options = SERVER_KINDS[server["type"]], _custom(server)
+    # What a database's log tells are changes; what a query of it tells are rows.
+    usual = CHANGES if kind == "postgres" and options.get("pattern", "log") == "log" else "json"
     return Server(
         name=server["server"],
-        kind=SERVER_KINDS[server["type"]],
-        format=server.get("format", "json"),
+        kind=kind,
+        format=server.get("format", usual),
         path=server.get("path", ""),
         database=server.get("database", ""),
         schema=server.get("schema", ""),
-        options=_custom(server),
+        options=options,
     )
 
 

@@ -18,6 +18,20 @@ SERVER_KINDS: dict[str, ServerKind] = {
 }
 """Types of ODCS servers that can be read, as the model calls them."""
 FILE_FORMATS = ("jsonl", "csv", "parquet", CHANGES)
+PATTERNS = ("log", "timestamp", "full")
+"""How changes of a table are found: in the database's log, by a column that dates them, or by comparing all rows."""
+SNAPSHOTS = ("initial", "initial_only", "never", "schema_only")
+_TABLE_OPTIONS = {
+    "pattern",
+    "table",
+    "snapshot",
+    "replicaIdentity",
+    "cursor",
+    "overlapMinutes",
+    "topic",
+    "retentionDays",
+    "peakThroughput",
+}
 DELIVERIES = ("exactly-once", "at-least-once", "at-most-once")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
@@ -36,6 +50,8 @@ def check_servers(file: str, document: dict[str, Any]) -> None:
             _check_files(file, field, server)
         elif kind == "kafka":
             _check_topic(file, field, server, kind_of_dataset)
+        else:
+            _check_table(file, field, server, kind_of_dataset)
 
 
 def _check_files(file: str, field: str, server: dict[str, Any]) -> None:
@@ -70,3 +86,27 @@ def _check_topic(file: str, field: str, server: dict[str, Any], dataset: object)
         require(is_number and (value > 0 or is_kept_for_ever), file, f"{field}.{name}", f"is {value!r}", remedy)
     delivery = custom.get("delivery", DELIVERIES[0])
     require(delivery in DELIVERIES, file, f"{field}.delivery", f"is {delivery!r}", f"Use {', '.join(DELIVERIES)}.")
+
+
+def _check_table(file: str, field: str, server: dict[str, Any], dataset: object) -> None:
+    """How a table's changes are found, and what that way needs."""
+    remedy = "Say datasetKind: entity. A table of events is an entity whose rows do not change."
+    require(dataset == "entity", file, f"{field}.type", f"is postgres for a dataset of kind {dataset}", remedy)
+    custom = {item["property"]: item["value"] for item in server.get("customProperties", [])}
+    unknown = sorted(set(custom) - _TABLE_OPTIONS)
+    require(not unknown, file, f"{field}.customProperties", f"{unknown} means nothing here", "Correct the spelling.")
+    choices = {"pattern": PATTERNS, "snapshot": SNAPSHOTS, "replicaIdentity": ("full", "any")}
+    for name, known in choices.items():
+        value = custom.get(name, known[0])
+        require(value in known, file, f"{field}.{name}", f"is {value!r}", f"Use {', '.join(known)}.")
+    for name in ("table", "cursor", "topic"):
+        value = custom.get(name, "x")
+        is_name = isinstance(value, str) and re.fullmatch(r"[\w.$-]{1,249}", value, re.ASCII)
+        require(is_name, file, f"{field}.{name}", f"is {value!r}", "Use letters, digits, _ and -.")
+    if custom.get("pattern") == "timestamp":
+        remedy = "Name the column that dates the last change of a row."
+        require(custom.get("cursor"), file, f"{field}.cursor", "is missing", remedy)
+    for name in ("overlapMinutes", "retentionDays", "peakThroughput"):
+        value = custom.get(name, 1)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        require(is_number and value >= 0, file, f"{field}.{name}", f"is {value!r}", "Give a number.")

@@ -26,13 +26,11 @@ ALL_KEYS = 0
 PLACE = ("_change.place", "_change.is_stream", "_change.lsn")
 """What came first, for changes of one entity. Records that came as files have no place in the log: they are older."""
 
+_TOPIC_AND_PARTITION = r"^[^/]+/\d+$"
+"""`_source` of a message. That of a file has its day in between."""
 _IMAGE = MapType(StringType(), StringType())
 _SOURCE = (
-    StructType()
-    .add("lsn", LongType())
-    .add("sequence", StringType())
-    .add("ts_us", LongType())
-    .add("ts_ms", LongType())
+    StructType().add("lsn", LongType()).add("sequence", StringType()).add("ts_us", LongType()).add("ts_ms", LongType())
 )
 _EVENT = StructType().add("before", _IMAGE).add("after", _IMAGE).add("op", StringType()).add("source", _SOURCE)
 _SHAPE = StructType([*_EVENT.fields]).add("payload", _EVENT)
@@ -70,7 +68,7 @@ def _split(rows: DataFrame, contract: Contract) -> tuple[DataFrame, DataFrame | 
     """Change events, and rows that came as files before the log was read, if the contract knows of such."""
     if contract.formats == {CHANGES}:
         return rows, None
-    is_event = F.col("_message_key").isNotNull()
+    is_event = F.col("_source").rlike(_TOPIC_AND_PARTITION)
     return rows.where(is_event), rows.where(~is_event)
 
 
@@ -138,7 +136,9 @@ def _placed(read: DataFrame, contract: Contract) -> DataFrame:
     last commit before it, or, as the first one streamed, after the snapshot it follows on its topic.
     """
     change, here = F.col("_change"), F.struct("_source", "_position")
-    snapshot = F.struct(change["lsn"].alias("lsn"), F.col("_source").alias("source"), F.col("_position").alias("position"))
+    snapshot = F.struct(
+        change["lsn"].alias("lsn"), F.col("_source").alias("source"), F.col("_position").alias("position")
+    )
     snapshots = F.collect_list(F.when(change["op"] == SNAPSHOT, snapshot)).over(_entity(contract))
     followed = F.filter(
         F.col("_snapshots"), lambda s: (s["source"] == here["_source"]) & (s["position"] < here["_position"])

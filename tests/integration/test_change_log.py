@@ -56,7 +56,9 @@ def land_messages(spark: SparkSession, lake: Settings, law: Contract, day: date,
     shape = "_raw string, _raw_bytes binary, _header string, _source string, _position bigint, _delivery_date date, _ingested_at timestamp"
     missing = {"_run_id", "_contract_version"}
     stamped = stamp(spark.createDataFrame(received, shape), law, [])
-    frame = stamped.selectExpr("*", *[f"cast(null as {table.columns[n][0]}) as {n}" for n in table.columns if n in missing])
+    frame = stamped.selectExpr(
+        "*", *[f"cast(null as {table.columns[n][0]}) as {n}" for n in table.columns if n in missing]
+    )
     page = {day.isoformat(): {"rows_in": len(messages), "files": f"{len(messages)}:{hash(tuple(messages))}"}}
     delta.replace_days(table, frame, days=[day], commit=Commit("test", law.name, "bronze", law.version, page))
 
@@ -71,7 +73,7 @@ def silver(lake: Settings) -> list[Version]:
 
 @given(seed=st.integers(min_value=0, max_value=2**32))
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
@@ -98,13 +100,20 @@ def test_any_arrival_of_a_log_gives_the_same_history(
     booked = ledger(lake, "silver", "accounts").values()
     assert all(e["rows_in"] == e["accepted"] + e["quarantined"] + e["duplicates"] for e in booked)
     assert sum(e["rows_in"] for e in booked) == len(repeated)
-    assert not any(e["quarantined"] for e in booked)
+    # While its beginning was missing, the log could not say what some large values were.
+    assert {rule for e in booked for rule in e["violations"]} <= {"completeness__record__unavailable_value"}
     forget_tables(spark)
 
 
 def event(op: str, lsn: int, before: Any = None, after: Any = None) -> str:
     """A change as Debezium writes it, committed in the second of its position."""
-    source = {"lsn": lsn, "ts_us": lsn * 1_000_000, "ts_ms": lsn * 1000, "sequence": f'["{lsn - 1}","{lsn}"]', "txId": lsn}
+    source = {
+        "lsn": lsn,
+        "ts_us": lsn * 1_000_000,
+        "ts_ms": lsn * 1000,
+        "sequence": f'["{lsn - 1}","{lsn}"]',
+        "txId": lsn,
+    }
     return json.dumps({"before": before, "after": after, "source": source, "op": op, "ts_ms": lsn * 1000})
 
 

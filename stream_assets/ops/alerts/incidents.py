@@ -14,7 +14,7 @@ from typing import Literal
 from stream_assets.settings import SEVERITIES
 
 Severity = Literal["warning", "error", "critical"]
-Kind = Literal["check", "drift", "freshness", "run", "resource", "budget"]
+Kind = Literal["check", "drift", "freshness", "run", "resource", "budget", "capture"]
 News = Literal["opened", "escalated", "reminder", "recovered", "test"]
 
 
@@ -34,6 +34,8 @@ class Condition:
     owners: tuple[str, ...] = ()
     """As on the asset: `team:commerce` and the owner's address."""
     run_id: str = ""
+    remedy: str = ""
+    """The command that mends it, where building days again would not."""
 
     @property
     def key(self) -> str:

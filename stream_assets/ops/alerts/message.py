@@ -20,6 +20,7 @@ TOPICS = {
     "run": "could not be built:",
     "resource": "is running out:",
     "budget": "used up its error budget:",
+    "capture": "does not follow its table:",
 }
 NEWS = {"opened": "", "escalated": "Worse: ", "reminder": "Still open: ", "recovered": "Recovered: "}
 
@@ -136,7 +137,9 @@ def look(condition: Condition) -> list[str]:
 
 
 def repair(condition: Condition) -> str:
-    """The command that builds the days again, once the cause is mended."""
+    """The command that mends it, or builds the days again once the cause is mended."""
+    if condition.remedy:
+        return condition.remedy
     if not dataset(condition) or not condition.partitions:
         return ""
     layer, _, name = condition.subject.partition("/")
@@ -145,4 +148,4 @@ def repair(condition: Condition) -> str:
 
 
 def _cause(condition: Condition) -> str:
-    return condition.found if condition.kind in ("run", "resource", "freshness") else condition.rule
+    return condition.found if condition.kind in ("run", "resource", "freshness", "capture") else condition.rule

@@ -1,0 +1,125 @@
+"""`stream cdc …`: follow the changes of Postgres tables, by Debezium connectors made from the contracts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream_assets.contracts.load import load_contracts
+from stream_assets.errors import StreamError
+from stream_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from stream_assets.contracts.model import Contract, Server
+    from stream_assets.sources.capture import CaptureState
+
+app = typer.Typer(no_args_is_help=True, help="Follow the changes of Postgres tables, from their log.")
+console = Console(highlight=False, file=sys.stdout)
+Datasets = Annotated[list[str] | None, typer.Argument(help="Datasets. Default: all with a postgres server.")]
+
+
+@app.command()
+def up(
+    datasets: Datasets = None,
+    fix: Annotated[bool, typer.Option(help="Set REPLICA IDENTITY FULL where the contract wants it.")] = False,
+) -> None:
+    """Make topic and connector of each dataset, or bring them up to date, and wait until changes flow."""
+    from stream_assets.sources.capture import start
+
+    settings = Settings.from_env()
+    _report([start(settings, *dataset, fix=fix) for dataset in _chosen(settings, datasets)])
+
+
+@app.command()
+def status(
+    datasets: Datasets = None, as_json: Annotated[bool, typer.Option("--json", help="Print the state as JSON.")] = False
+) -> None:
+    """Show connector and slot of each dataset. Exits 1 if changes do not flow, and says what to run."""
+    from stream_assets.sources.capture import capture, look
+
+    settings = Settings.from_env()
+    found = [look(settings, capture(*dataset)) for dataset in _chosen(settings, datasets)]
+    if as_json:
+        print(json.dumps([asdict(state) | {"problem": state.problem} for state in found], indent=2))
+        sys.exit(1 if any(state.problem for state in found) else 0)
+    _report(found)
+
+
+@app.command()
+def pause(datasets: Datasets = None) -> None:
+    """Stop reading for a while. The database keeps its log meanwhile: watch its disk."""
+    _command("pause", datasets)
+
+
+@app.command()
+def resume(datasets: Datasets = None) -> None:
+    """Go on where `pause` stopped."""
+    _command("resume", datasets)
+
+
+@app.command()
+def down(
+    datasets: Datasets = None,
+    drop: Annotated[bool, typer.Option(help="Drop slot and publication too: the next `up` takes a snapshot.")] = False,
+) -> None:
+    """Remove the connectors. Their slots stay, so that nothing is lost, and hold back the database's log until `up`."""
+    from stream_assets.sources.capture import capture, stop
+
+    settings = Settings.from_env()
+    for contract, server in _chosen(settings, datasets):
+        wanted = capture(contract, server)
+        stop(settings, wanted, drop=drop)
+        kept = "" if drop else f"; slot {wanted.slot} still holds back the database's log (`--drop` ends that)"
+        console.print(f"{contract.name}: connector removed{kept}", soft_wrap=True)
+
+
+@app.command()
+def resnapshot(dataset: Annotated[str, typer.Argument(help="Dataset.")]) -> None:
+    """Begin anew after changes were lost: read every row again, and end those that vanished meanwhile."""
+    from stream_assets.sources.capture import resnapshot as begin_anew
+
+    settings = Settings.from_env()
+    _report([begin_anew(settings, *chosen) for chosen in _chosen(settings, [dataset])])
+
+
+def _command(verb: str, datasets: list[str] | None) -> None:
+    from stream_assets.services.addresses import connect_url
+    from stream_assets.sources import connect
+    from stream_assets.sources.capture import capture
+
+    settings = Settings.from_env()
+    for contract, server in _chosen(settings, datasets):
+        connect.command(connect_url(settings), capture(contract, server).connector, verb)  # pyright: ignore[reportArgumentType]
+        console.print(f"{contract.name}: {verb}d")
+
+
+def _chosen(settings: Settings, names: list[str] | None) -> list[tuple[Contract, Server]]:
+    from stream_assets.sources.capture import captured
+
+    known = captured(load_contracts(settings.contracts).values())
+    if strange := set(names or ()) - set(known):
+        listed = ", ".join(known) or "none"
+        raise StreamError(f"{min(strange)} is not followed by its database's log. Datasets with such a server: {listed}.")
+    return [known[name] for name in names or known]
+
+
+def _report(found: list[CaptureState]) -> None:
+    """Print a table and exit 1 if something is wrong."""
+    table = Table("dataset", "table", "connector", "slot", "log kept", "topic", box=None, pad_edge=False)
+    for state in found:
+        wanted, slot = state.capture, state.slot
+        slot_state = "gone" if slot is None else "lost" if slot.is_lost else "read" if slot.is_active else "idle"
+        kept = "" if slot is None else f"{slot.retained_bytes / 1e6:,.1f} MB"
+        place = f"{wanted.schema}.{wanted.table}"
+        table.add_row(wanted.dataset, place, state.connector.state.lower(), slot_state, kept, wanted.topic)
+    console.print(table)
+    problems = [(state.capture.dataset, *state.problem) for state in found if state.problem]
+    for dataset, problem, remedy in problems:
+        console.print(f"[red]{dataset}[/red]: {problem}. Run `{remedy}`.", soft_wrap=True)
+    sys.exit(1 if problems else 0)

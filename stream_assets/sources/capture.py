@@ -1,0 +1,162 @@
+"""Follows tables of a Postgres: brings connector, slot and topic into being, says how they stand, takes them down again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import Producer
+
+from stream_assets.contracts.model import CHANGES, Contract, Server
+from stream_assets.errors import ServiceError
+from stream_assets.services.addresses import connect_url, kafka, postgres_dsn
+from stream_assets.services.connect import password_reference
+from stream_assets.settings import Settings
+from stream_assets.sources import connect, postgres
+from stream_assets.sources.changes import TRUNCATE
+from stream_assets.sources.connect import ConnectorState
+from stream_assets.sources.debezium import Capture, capture_of, connector_config
+from stream_assets.sources.postgres import Slot
+from stream_assets.sources.topics import ensure_topic, topic_name, topic_of
+
+MAX_RETAINED_BYTES = 512 << 20
+"""Log a slot may hold back before somebody is told. The database's own max_slot_wal_keep_size should be well above."""
+WAIT_S = 60
+
+
+@dataclass(frozen=True)
+class CaptureState:
+    """How the capture of a table stands, and what to do about it."""
+
+    capture: Capture
+    connector: ConnectorState
+    slot: Slot | None
+
+    @property
+    def problem(self) -> tuple[str, str] | None:
+        """What is wrong and what mends it; None if changes flow."""
+        again, name = f"stream cdc resnapshot {self.capture.dataset}", self.capture.dataset
+        if self.connector.state == "ABSENT":
+            held = f" and its slot keeps {megabytes(self.slot)} of log" if self.slot else ""
+            return f"the connector is not registered{held}", f"stream cdc up {name}"
+        if self.slot is None:
+            # Debezium makes the slot before it reads: without one there is nothing to go on from.
+            return "the replication slot is gone: changes since then are lost to the log", again
+        if self.slot.is_lost:
+            return "the database has thrown away log that the slot still needed", again
+        if self.connector.state == "FAILED":
+            return f"the connector failed: {self.connector.reason}", f"stream cdc up {name}"
+        if self.slot.retained_bytes > MAX_RETAINED_BYTES:
+            return f"the slot keeps {megabytes(self.slot)} of log on the source's disk", f"stream cdc up {name}"
+        if not self.connector.is_running:
+            return f"the connector is {self.connector.state.lower()}", f"stream cdc resume {name}"
+        if not self.slot.is_active:
+            return "nobody reads the slot", f"stream cdc up {name}"
+        return None
+
+
+def megabytes(slot: Slot) -> str:
+    """Log that a slot holds back, for people."""
+    return f"{slot.retained_bytes / 1e6:,.1f} MB"
+
+
+def captured(contracts: Iterable[Contract]) -> dict[str, tuple[Contract, Server]]:
+    """The datasets whose changes come from a Postgres log, by name."""
+    return {
+        contract.name: (contract, server)
+        for contract in contracts
+        for server in contract.live_servers
+        if server.kind == "postgres" and server.format == CHANGES
+    }
+
+
+def capture(contract: Contract, server: Server) -> Capture:
+    """How a dataset is captured."""
+    return capture_of(contract, server, topic_name(contract, server))
+
+
+def start(settings: Settings, contract: Contract, server: Server, *, fix: bool = False) -> CaptureState:
+    """Follow a table: verify it, make its topic, register its connector, and wait until it reads the log.
+
+    The topic is made first and by us: one that springs into being with the first message has the broker's defaults.
+    """
+    wanted = capture(contract, server)
+    with postgres.connection(postgres_dsn(settings)) as database:
+        if fix and wanted.needs_full_rows:
+            postgres.set_full_rows(database, wanted)
+        postgres.verify_table(database, wanted)
+    ensure_topic(kafka(settings), topic_of(settings, contract, server))
+    url, config = connect_url(settings), connector_config(wanted, postgres_dsn(settings), password_reference(settings))
+    connect.register(url, wanted.connector, config)
+    connect.restart(url, wanted.connector)
+    return _wait(settings, wanted)
+
+
+def _wait(settings: Settings, wanted: Capture) -> CaptureState:
+    """Wait until changes flow, or the connector gives up."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        state = look(settings, wanted)
+        is_over = wanted.snapshot == "initial_only" and state.connector.is_running
+        if state.problem is None or is_over or state.connector.state == "FAILED" or time.monotonic() > deadline:
+            return state
+        time.sleep(0.5)
+
+
+def look(settings: Settings, wanted: Capture) -> CaptureState:
+    """How a capture stands."""
+    with postgres.connection(postgres_dsn(settings)) as database:
+        slot = postgres.slot_of(database, wanted)
+    return CaptureState(wanted, connect.connector_state(connect_url(settings), wanted.connector), slot)
+
+
+def stop(settings: Settings, wanted: Capture, *, drop: bool) -> None:
+    """Remove the connector. With `drop` also forget how far it had read, and its slot: the next start takes a snapshot."""
+    url = connect_url(settings)
+    if drop and connect.connector_state(url, wanted.connector) != connect.ABSENT:
+        connect.command(url, wanted.connector, "stop")
+        _until_stopped(url, wanted)
+        connect.forget_offsets(url, wanted.connector)
+    connect.remove(url, wanted.connector)
+    if drop:
+        with postgres.connection(postgres_dsn(settings)) as database:
+            postgres.drop_capture(database, wanted)
+
+
+def _until_stopped(url: str, wanted: Capture) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while connect.connector_state(url, wanted.connector).state != "STOPPED":
+        if time.monotonic() > deadline:
+            raise ServiceError(f"{wanted.connector} does not stop. Look into the log of Kafka Connect.")
+        time.sleep(0.2)
+
+
+def resnapshot(settings: Settings, contract: Contract, server: Server) -> CaptureState:
+    """Begin anew after changes were lost: every row is read again, and rows that vanished meanwhile end now.
+
+    A snapshot cannot tell what is no longer there. So the log is told first that everything ended, as a truncation would, and
+    the snapshot then brings back what still exists.
+    """
+    wanted = capture(contract, server)
+    stop(settings, wanted, drop=True)
+    with postgres.connection(postgres_dsn(settings)) as database:
+        position = postgres.log_position(database)
+    _publish_end(settings, wanted, position)
+    return start(settings, contract, server)
+
+
+def _publish_end(settings: Settings, wanted: Capture, position: int) -> None:
+    now = time.time_ns() // 1000
+    source = {"lsn": position, "ts_us": now, "ts_ms": now // 1000, "snapshot": "false", "connector": "stream"}
+    event = {"before": None, "after": None, "op": TRUNCATE, "ts_ms": now // 1000, "source": source}
+    failed: list[str] = []
+    producer = Producer({**kafka(settings).for_clients(), "enable.idempotence": "true", "log_level": "0"})
+    # Compaction keeps the last message of a key: every such mark has one of its own.
+    key = json.dumps({"truncate": position})
+    producer.produce(
+        wanted.topic, json.dumps(event), key, on_delivery=lambda error, _: failed.append(str(error)) if error else None
+    )
+    if producer.flush(30) or failed:
+        raise ServiceError(f"Kafka did not take the mark for {wanted.topic}: {failed or 'no answer'}. Try again.")

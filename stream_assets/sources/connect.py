@@ -1,0 +1,107 @@
+"""Kafka Connect over REST: register, look at, pause and remove connectors."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+from stream_assets.errors import ServiceError
+
+TIMEOUT_S = 30
+
+
+@dataclass(frozen=True)
+class ConnectorState:
+    """How a connector stands."""
+
+    state: str
+    """RUNNING, PAUSED, STOPPED, UNASSIGNED, RESTARTING, FAILED, or ABSENT."""
+    reason: str = ""
+    """First line of what it failed with."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether changes flow."""
+        return self.state == "RUNNING"
+
+
+ABSENT = ConnectorState("ABSENT")
+
+
+def register(url: str, name: str, config: Mapping[str, str]) -> None:
+    """Make the connector, or give it this configuration. A worker that is choosing its leader is asked again by the caller."""
+    _ask(url, "PUT", f"/connectors/{quote(name)}/config", dict(config))
+    _ask(url, "PUT", f"/connectors/{quote(name)}/resume")
+
+
+def connector_state(url: str, name: str) -> ConnectorState:
+    """How a connector and its one task stand: as bad as the worse of both."""
+    found = _ask(url, "GET", f"/connectors/{quote(name)}/status", missing={})
+    if not found:
+        return ABSENT
+    parts = [found["connector"], *found["tasks"]]
+    worst = next((p for p in parts if p["state"] != "RUNNING"), parts[-1])
+    # A connector without a task is not reading anything yet.
+    state = worst["state"] if found["tasks"] or worst["state"] != "RUNNING" else "UNASSIGNED"
+    return ConnectorState(state, _reason(worst.get("trace", "")))
+
+
+def command(url: str, name: str, verb: Literal["pause", "resume", "stop"]) -> None:
+    """Pause, resume or stop a connector."""
+    _ask(url, "PUT", f"/connectors/{quote(name)}/{verb}")
+
+
+def restart(url: str, name: str) -> None:
+    """Start a connector and its task again, if they failed."""
+    _ask(url, "POST", f"/connectors/{quote(name)}/restart?includeTasks=true&onlyFailed=true")
+
+
+def forget_offsets(url: str, name: str) -> None:
+    """Forget how far a stopped connector had read: it will begin with a snapshot."""
+    _ask(url, "DELETE", f"/connectors/{quote(name)}/offsets")
+
+
+def remove(url: str, name: str) -> None:
+    """Delete a connector. What it has read stays read."""
+    _ask(url, "DELETE", f"/connectors/{quote(name)}", missing=None)
+
+
+def _reason(trace: str) -> str:
+    """The deepest cause of a stack trace, in a line. Debezium quotes settings there, never rows; a password would be a reference."""
+    causes = [
+        line.removeprefix("Caused by: ") for line in trace.splitlines() if line and not line.startswith(("\t", " "))
+    ]
+    return causes[-1][:300] if causes else ""
+
+
+_REQUIRED: Any = object()
+
+
+def _ask(url: str, method: str, path: str, body: Any = None, *, missing: Any = _REQUIRED) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(  # noqa: S310 settings allow only http and https
+        f"{url}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+            return json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        if error.code == 404 and missing is not _REQUIRED:
+            return missing
+        raise ServiceError(f"Kafka Connect refused {method} {path} ({error.code}): {_message(error)}") from error
+    except OSError as error:
+        raise ServiceError(
+            f"Kafka Connect does not answer at {url}. Start ours with `stream services up`, or correct STREAM_CONNECT_URL."
+        ) from error
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read()).get("message", ""))[:500]
+    except ValueError:
+        return error.reason
