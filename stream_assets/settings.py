@@ -49,6 +49,10 @@ FIELDS = {
     "STREAM_KAFKA_MAX_RECORDS": ("`500000`", "Records of a topic taken over in one commit; more take several."),
     "STREAM_POSTGRES_DSN": ("our own server", "Postgres whose changes are followed, `postgresql://…`. A secret."),
     "STREAM_CONNECT_URL": ("our own worker", "Kafka Connect with Debezium, `http://…`."),
+    "STREAM_CONNECT_PASSWORD": (
+        "our own server's",
+        "What the Connect worker makes the password of Postgres from, such as `${file:…}`.",
+    ),
     "STREAM_ALERT_SLACK_URL": ("unset", "Slack incoming webhook that gets alerts. A secret."),
     "STREAM_ALERT_WEBHOOK_URL": ("unset", "Any other address that gets alerts as JSON. A secret."),
     "STREAM_ALERT_WEBHOOK_SECRET": ("unset", "Key that signs what the webhook gets (HMAC-SHA256). A secret."),
@@ -164,6 +168,7 @@ class LiveSettings:
     kafka_max_records: int
     postgres_dsn: str | None = field(repr=False)
     connect_url: str | None
+    connect_password: str | None
 
     @property
     def replication(self) -> int:
@@ -188,6 +193,7 @@ class LiveSettings:
             kafka_max_records=max(1, int(_number(env, "STREAM_KAFKA_MAX_RECORDS", 500_000))),
             postgres_dsn=_url(env, "STREAM_POSTGRES_DSN", ("postgresql", "postgres")),
             connect_url=_url(env, "STREAM_CONNECT_URL", ("http", "https")),
+            connect_password=_reference(env, "STREAM_CONNECT_PASSWORD"),
         )
 
     def to_env(self) -> dict[str, str]:
@@ -202,6 +208,7 @@ class LiveSettings:
             "STREAM_KAFKA_CA_FILE": self.kafka_ca_file or "",
             "STREAM_KAFKA_MAX_RECORDS": str(self.kafka_max_records),
             "STREAM_CONNECT_URL": self.connect_url or "",
+            "STREAM_CONNECT_PASSWORD": self.connect_password or "",
         }
 
 
@@ -318,6 +325,16 @@ def _url(env: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str | N
     if value and not is_sound:
         raise SettingsError(
             f"{name} is not an address (its value is kept out of sight): it starts with {schemes[0]}://host"
+        )
+    return value
+
+
+def _reference(env: Mapping[str, str], name: str) -> str | None:
+    """Where a secret is to be found, never the secret itself: a refusal does not repeat it."""
+    value = env.get(name) or None
+    if value and not (value.startswith("${") and value.endswith("}")):
+        raise SettingsError(
+            f"{name} is not a reference (its value is kept out of sight): write ${{provider:place:name}}"
         )
     return value
 

@@ -105,7 +105,9 @@ def _chosen(settings: Settings, names: list[str] | None) -> list[tuple[Contract,
     known = captured(load_contracts(settings.contracts).values())
     if strange := set(names or ()) - set(known):
         listed = ", ".join(known) or "none"
-        raise StreamError(f"{min(strange)} is not followed by its database's log. Datasets with such a server: {listed}.")
+        raise StreamError(
+            f"{min(strange)} is not followed by its database's log. Datasets with such a server: {listed}."
+        )
     return [known[name] for name in names or known]
 
 

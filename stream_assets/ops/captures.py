@@ -17,9 +17,7 @@ EXPECTED = f"changes flow, and the slot keeps less than {MAX_RETAINED_BYTES >> 2
 
 def watch_captures(settings: Settings, contracts: Sequence[Contract]) -> Watch:
     """A watch over the captures of the datasets that are read from their log by these settings. Each look asks anew."""
-    followed = {
-        name: pair for name, pair in captured(contracts).items() if pair[0].server(settings.server) == pair[1]
-    }
+    followed = {name: pair for name, pair in captured(contracts).items() if pair[0].server(settings.server) == pair[1]}
 
     def watch(_: Incidents) -> list[Condition]:
         return [c for pair in followed.values() for c in _look(settings, *pair)]

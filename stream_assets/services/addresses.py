@@ -100,7 +100,12 @@ def connect_url(settings: Settings) -> str:
 
 def postgres_password(settings: Settings) -> str:
     """The password of our own Postgres, made once."""
-    return secret_file(settings.home / "secrets" / "postgres")
+    return secret_file(postgres_password_file(settings))
+
+
+def postgres_password_file(settings: Settings) -> Path:
+    """Where that password is kept."""
+    return settings.home / "secrets" / "postgres"
 
 
 def services_folder(settings: Settings) -> Path:

@@ -6,7 +6,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from stream_assets.services.addresses import connect_url, kafka, ports
+from stream_assets.errors import SettingsError
+from stream_assets.services.addresses import connect_url, kafka, ports, postgres_password_file
 from stream_assets.services.broker import java_command
 from stream_assets.settings import Settings
 
@@ -23,6 +24,18 @@ def connect_command(settings: Settings, folder: Path) -> list[str]:
     """Runs the worker."""
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
     return java_command(settings, "debezium", main, folder / "worker.properties")
+
+
+def password_reference(settings: Settings) -> str:
+    """What the worker makes the source's password from: Connect stores configurations, and shows them to who asks."""
+    if settings.live.connect_password:
+        return settings.live.connect_password
+    if settings.live.postgres_dsn or settings.live.connect_url:
+        raise SettingsError(
+            "STREAM_CONNECT_PASSWORD is unset: say what the Connect worker makes the password of Postgres from, such as "
+            "${file:/run/secrets/postgres.properties:password} or ${env:STREAM_SOURCE_PASSWORD}"
+        )
+    return f"${{secrets:{postgres_password_file(settings).parent}:{postgres_password_file(settings).name}}}"
 
 
 def connect_answers(settings: Settings) -> bool:
@@ -58,9 +71,22 @@ def connect_config(settings: Settings, folder: Path) -> dict[str, object]:
         "status.storage.partitions": 2,
         **storage,
         "offset.flush.interval.ms": 5_000,
+        **_providers(settings),
         "scheduled.rebalance.max.delay.ms": 0,
         "plugin.discovery": "hybrid_warn",
         "plugin.path": plugins,
+    }
+
+
+def _providers(settings: Settings) -> dict[str, object]:
+    """Where a connector may get secrets from: our own, and STREAM_SOURCE_… of the worker's environment."""
+    package, secrets = "org.apache.kafka.common.config.provider", postgres_password_file(settings).parent
+    return {
+        "config.providers": "secrets,env",
+        "config.providers.secrets.class": f"{package}.DirectoryConfigProvider",
+        "config.providers.secrets.param.allowed.paths": secrets,
+        "config.providers.env.class": f"{package}.EnvVarConfigProvider",
+        "config.providers.env.param.allowlist.pattern": "STREAM_SOURCE_.*",
     }
 
 

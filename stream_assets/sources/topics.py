@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # its documentation imports them so
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from stream_assets.contracts.model import Contract, Server
+from stream_assets.contracts.model import CHANGES, Contract, Server
 from stream_assets.errors import ServiceError
 from stream_assets.services.addresses import KafkaAddress
 from stream_assets.settings import Settings
@@ -71,10 +71,10 @@ def _config(contract: Contract, server: Server, replication: int) -> dict[str, s
     """Arrival is timed by the broker: a delivery day must not depend on the clocks of producers."""
     days = server.options.get("retentionDays", RETENTION_DAYS)
     kept = "-1" if days == -1 else str(int(days * _DAY_MS))
-    # State is compacted, but not before we have surely read every change of it.
+    # State is compacted, but not before we have surely read every change of it. A change log holds truncations, which have no key.
     keeping = (
         {"cleanup.policy": "delete", "retention.ms": kept}
-        if contract.kind == "event"
+        if contract.kind == "event" or server.format == CHANGES
         else {"cleanup.policy": "compact", "min.compaction.lag.ms": str(RETENTION_DAYS * _DAY_MS)}
     )
     return keeping | {

@@ -32,7 +32,11 @@ def test_a_table_is_captured_under_the_name_of_its_dataset(tmp_path: Path) -> No
     assert (wanted.connector, config["slot.name"], config["publication.name"]) == (
         "stream-readings", "stream_readings", "stream_readings",
     )  # fmt: skip
-    assert (config["database.hostname"], config["database.port"], config["database.dbname"]) == ("db.example", "6432", "shop")
+    assert (config["database.hostname"], config["database.port"], config["database.dbname"]) == (
+        "db.example",
+        "6432",
+        "shop",
+    )
     assert config["table.include.list"] == r"sales\.readings"
     assert config["transforms.route.replacement"] == "lab.readings.changes"
     assert config["database.sslmode"] == "require"
