@@ -17,6 +17,8 @@ from stream_assets.ops.executor import thread_executor
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 from stream_assets.silver.assets import build_silver
+from stream_assets.streaming.assets import build_live
+from stream_assets.streaming.load import load_views
 
 RETRY = dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
 
@@ -25,14 +27,16 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
     """Everything Stream is, from its contracts. Reads files, opens nothing else."""
     settings = settings or Settings.from_env()
     contracts = load_contracts(settings.contracts)
+    views = load_views(settings.views, contracts)
     datasets = list(contracts.values())
     partitions = daily_partitions(datasets)
     return dg.Definitions.merge(
         build_bronze(settings, datasets, partitions, RETRY),
         build_silver(settings, datasets, partitions, RETRY),
         build_gold(settings, datasets, partitions, RETRY),
+        build_live(dict(contracts), views),
         build_automation(settings, datasets, partitions),
         build_alerts(settings, [watch_budgets(settings, datasets), watch_captures(settings, datasets)]),
-        build_broken(contracts.broken),
+        build_broken((*contracts.broken, *views.broken)),
         dg.Definitions(resources={"engine": EngineResource.from_settings(settings)}, executor=thread_executor),
     )

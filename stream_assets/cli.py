@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stream_assets.commands import backfill, cdc, services
+from stream_assets.commands import backfill, cdc, services, streams
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
@@ -36,6 +36,7 @@ app.add_typer(alerts_app, name="alerts")
 app.add_typer(services.app, name="services")
 app.add_typer(backfill.app, name="backfill")
 app.add_typer(cdc.app, name="cdc")
+app.add_typer(streams.app, name="streams")
 console = Console(highlight=False, file=sys.stdout)
 
 

@@ -2,6 +2,7 @@
 
 StreamError
 ├── ContractError        a contract that cannot be trusted: file, field, remedy
+│   └── ViewError        a live view that cannot be
 ├── SettingsError        an environment variable that makes no sense
 ├── EngineError          Java, jars or the Spark server
 ├── DeliveryError        a landing zone that cannot be read safely
@@ -21,6 +22,10 @@ class ContractError(StreamError):
     def __init__(self, file: str, field: str, problem: str, remedy: str) -> None:
         super().__init__(f"{file}: {field}: {problem}. {remedy}")
         self.file, self.field, self.problem, self.remedy = file, field, problem, remedy
+
+
+class ViewError(ContractError):
+    """A live view is refused, as a contract would be."""
 
 
 class SettingsError(StreamError):

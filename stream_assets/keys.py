@@ -9,7 +9,7 @@ import dagster as dg
 
 from stream_assets.contracts.model import Contract
 
-LAYERS = ("bronze", "silver", "quarantine", "gold")
+LAYERS = ("bronze", "silver", "quarantine", "gold", "live")
 
 
 def asset_key(layer: str, name: str) -> dg.AssetKey:

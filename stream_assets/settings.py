@@ -24,6 +24,22 @@ FIELDS = {
     "STREAM_LANDING": ("`$STREAM_HOME/landing`", "Landing zone, `<dataset>/<YYYY-MM-DD>/files`."),
     "STREAM_LAKE": ("`$STREAM_HOME/lake`", "The lake: a folder or an object-store URI."),
     "STREAM_SERVER": ("`landing`", "Which of a contract's servers is read; one without it is read from its first."),
+    "STREAM_VIEWS": ("`views` in `$STREAM_CONTRACTS`", "Folder of `*.yaml` live views."),
+    "STREAM_CHECKPOINTS": (
+        "`$STREAM_HOME/checkpoints`",
+        "Progress and state of streams: a folder or an object-store URI.",
+    ),
+    "STREAM_TRIGGER_SECONDS": ("`2`", "How often a stream looks for new records."),
+    "STREAM_MAX_FILES_PER_TRIGGER": (
+        "`100`",
+        "How many files a stream takes in at once: the limit that keeps a backlog from flooding it.",
+    ),
+    "STREAM_DEDUP_DAYS": ("`7`", "How long a stream remembers an event, to know its repeats."),
+    "STREAM_REFRESH_SECONDS": (
+        "`300`",
+        "How often streams ask for Silver and Gold of the days they touched (by the `late_data` sensor).",
+    ),
+    "STREAM_REPORT_SECONDS": ("`30`", "How often streams report to Dagster."),
     "STREAM_DBT_PROJECT": ("`dbt_project`", "The dbt project that makes Gold."),
     "SPARK_REMOTE": ("unset", "Unset: a Spark server of our own, on loopback. Set (`sc://…`): that cluster."),
     "STREAM_SPARK_MEMORY": ("`3g`", "Heap of our own Spark server."),
@@ -221,6 +237,13 @@ class Settings:
     landing: str
     lake: str
     server: str
+    views: Path
+    checkpoints: str
+    trigger_seconds: float
+    max_files_per_trigger: int
+    dedup_days: float
+    report_seconds: float
+    refresh_seconds: float
     dbt_project: Path
     spark_remote: str | None
     spark_memory: str
@@ -237,12 +260,20 @@ class Settings:
         """Read the settings from the environment, with defaults that fit a laptop."""
         env = os.environ if env is None else env
         home = Path(env.get("STREAM_HOME") or PROJECT / ".stream").expanduser().absolute()
+        contracts = _path(env, "STREAM_CONTRACTS", PROJECT / "stream_assets" / "contracts" / "specs")
         return cls(
             home=home,
-            contracts=_path(env, "STREAM_CONTRACTS", PROJECT / "stream_assets" / "contracts" / "specs"),
+            contracts=contracts,
             landing=_place(env, "STREAM_LANDING", home / "landing"),
             lake=_place(env, "STREAM_LAKE", home / "lake"),
             server=env.get("STREAM_SERVER") or "landing",
+            views=_path(env, "STREAM_VIEWS", contracts / "views"),
+            checkpoints=_place(env, "STREAM_CHECKPOINTS", home / "checkpoints"),
+            trigger_seconds=_number(env, "STREAM_TRIGGER_SECONDS", 2),
+            max_files_per_trigger=int(_number(env, "STREAM_MAX_FILES_PER_TRIGGER", 100)),
+            dedup_days=_number(env, "STREAM_DEDUP_DAYS", 7),
+            report_seconds=_number(env, "STREAM_REPORT_SECONDS", 30),
+            refresh_seconds=_number(env, "STREAM_REFRESH_SECONDS", 300),
             dbt_project=_path(env, "STREAM_DBT_PROJECT", PROJECT / "dbt_project"),
             spark_remote=env.get("SPARK_REMOTE") or None,
             spark_memory=env.get("STREAM_SPARK_MEMORY") or "3g",
@@ -263,6 +294,13 @@ class Settings:
             "STREAM_LANDING": self.landing,
             "STREAM_LAKE": self.lake,
             "STREAM_SERVER": self.server,
+            "STREAM_VIEWS": str(self.views),
+            "STREAM_CHECKPOINTS": self.checkpoints,
+            "STREAM_TRIGGER_SECONDS": str(self.trigger_seconds),
+            "STREAM_MAX_FILES_PER_TRIGGER": str(self.max_files_per_trigger),
+            "STREAM_DEDUP_DAYS": str(self.dedup_days),
+            "STREAM_REPORT_SECONDS": str(self.report_seconds),
+            "STREAM_REFRESH_SECONDS": str(self.refresh_seconds),
             "STREAM_DBT_PROJECT": str(self.dbt_project),
             "STREAM_SPARK_MEMORY": self.spark_memory,
             "STREAM_SPARK_CORES": str(self.spark_cores),

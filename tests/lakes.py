@@ -26,7 +26,8 @@ VOLATILE = ("_run_id", "_quarantined_at")
 
 def lake_at(engine_settings: Settings, folder: Path) -> Settings:
     """Settings with a landing zone and a lake in this folder; the engine stays where it is."""
-    return replace(engine_settings, landing=str(folder / "landing"), lake=str(folder / "lake"))
+    places = {name: str(folder / name) for name in ("landing", "lake", "checkpoints")}
+    return replace(engine_settings, **places)
 
 
 def forget_tables(spark: SparkSession) -> None:

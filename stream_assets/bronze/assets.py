@@ -71,7 +71,7 @@ def _bronze_asset(
             f"{contract.name}: landed {len(landing.landed)} of {len(landing.rows)} days, {sum(landing.rows.values()):,} records in Bronze"
         )
         if key in context.selected_asset_keys:
-            yield dg.MaterializeResult(key, metadata=_metadata(landing))
+            yield dg.MaterializeResult(key, metadata=landing_metadata(landing))
         yield from check_results(key, contract, _judge(contract, landing), context.selected_asset_check_keys)
 
     return land_deliveries
@@ -96,7 +96,8 @@ def _finished(landing: Landing, now: datetime) -> dict[str, dict[str, Any]]:
     return {d: e for d, e in landing.entries.items() if not e.get("from_topic") or d < now.date().isoformat()}
 
 
-def _metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
+def landing_metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
+    """What a landing tells in the UI and to the late-data sensor."""
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(sum(landing.rows.values())),
         "days_landed": dg.MetadataValue.int(len(landing.landed)),

@@ -126,3 +126,11 @@ def _to_commit(info: Mapping[str, Any]) -> LoggedCommit:
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     operation, metrics = info.get("operation", ""), info.get("operationMetrics") or {}
     return LoggedCommit(info["version"], moment, parse_page(info.get("userMetadata")), operation, metrics)
+
+
+def count_rows(path: str) -> int:
+    """How many rows a table has, as its log says; none if there is no such table."""
+    if not DeltaTable.is_deltatable(path):
+        return 0
+    files = DeltaTable(path).get_add_actions(flatten=True)
+    return sum(count or 0 for count in files.column("num_records").to_pylist()) if files.num_rows else 0

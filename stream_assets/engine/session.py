@@ -16,7 +16,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from stream_assets.engine.server import Connection, connect
 from stream_assets.settings import Settings
 
-LAYERS = ("bronze", "silver", "quarantine", "gold")
+LAYERS = ("bronze", "silver", "quarantine", "gold", "live")
 REGISTERED = "stream_registered"
 """An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
 _SERVER_GONE = (

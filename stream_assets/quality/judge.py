@@ -61,7 +61,7 @@ def protect(rows: DataFrame, contract: Contract, salt: str) -> DataFrame:
     """Handle personal data as the contract says, and carry the raw record only for rows that will be quarantined."""
     rejected = F.col("_violations").isNotNull()
     return rows.select(
-        *[_protected(column, salt) for column in contract.silver],
+        *[protected(column, salt) for column in contract.silver],
         *CARRIED,
         *[F.when(rejected, F.col(name)).alias(name) for name in ("_raw", "_raw_bytes")],
         *(["_key"] if contract.kind == "entity" else []),
@@ -72,7 +72,8 @@ def protect(rows: DataFrame, contract: Contract, salt: str) -> DataFrame:
     )
 
 
-def _protected(column: Column, salt: str) -> Expr:
+def protected(column: Column, salt: str) -> Expr:
+    """A column as its readers may see it."""
     value = F.col(column.name)
     match column.pii:
         case "hash":

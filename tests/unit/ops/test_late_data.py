@@ -46,6 +46,28 @@ def test_touched_days_are_requested_as_ranges(defs: dg.Definitions) -> None:
     assert not any(key.startswith("bronze/") or key == "silver/stores" for key in keys)
 
 
+def test_every_landing_of_a_stream_counts(defs: dg.Definitions) -> None:
+    """What a stream lands belongs to no run: two such reports are two landings."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        materialize(instance, "bronze", "2026-11-10", touched=["2026-11-05"])
+        materialize(instance, "bronze", "2026-11-10", touched=["2026-11-08"])
+        requests = evaluate(defs, instance).run_requests or []
+    assert [r.tags[RANGE_START] for r in requests] == ["2026-11-05", "2026-11-08"]
+
+
+def test_no_run_is_asked_to_make_a_live_view(defs: dg.Definitions) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization(
+                dg.AssetKey(["bronze", "customers"]),
+                partition="2026-11-10",
+                metadata={TOUCHED: dg.MetadataValue.json(["2026-11-10"])},
+            )
+        )
+        (request,) = evaluate(defs, instance).run_requests or []
+    assert not [key for key in request.asset_selection or [] if key.path[0] == "live"]
+
+
 def test_days_refined_since_are_not_requested(defs: dg.Definitions) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         materialize(instance, "bronze", "2026-11-10", touched=["2026-11-09", "2026-11-10"])

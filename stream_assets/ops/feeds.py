@@ -1,0 +1,78 @@
+"""Brings what arrives by itself into Bronze while streams run, and tells Dagster: one feed per dataset with a topic.
+
+Every landing is an observation of `bronze/<dataset>`, so that it looks as alive as it is. Every few minutes a materialization
+names the event days that were touched since the last: the `late_data` sensor then refreshes Silver and Gold of these.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import dagster as dg
+import grpc
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stream_assets.bronze.assets import landing_metadata
+from stream_assets.bronze.follow import catch_up
+from stream_assets.bronze.land import Landing
+from stream_assets.contracts.model import Contract
+from stream_assets.engine.session import is_gone, open_session
+from stream_assets.keys import asset_key
+from stream_assets.settings import Settings
+from stream_assets.streaming.control import Control
+from stream_assets.streaming.queries import Streams
+
+
+def build_feeds(settings: Settings, streams: Streams) -> dict[str, Callable[[], int]]:
+    """The feed of every streamed dataset that is read from a topic, by the name of its Bronze table."""
+    contracts = [streams.contracts[name] for name in streams.views.datasets]
+    live = [contract for contract in contracts if contract.server(settings.server).kind == "kafka"]
+    return {f"bronze/{contract.name}": _Feed(settings, contract) for contract in live}
+
+
+@dataclass
+class _Feed:
+    """Lands what a topic holds by now, each time it is called."""
+
+    settings: Settings
+    contract: Contract
+    run_id: str = field(default_factory=lambda: f"stream-{uuid4().hex[:12]}")
+    spark: SparkSession | None = None
+    refreshed_at: float = field(default_factory=time.monotonic)
+
+    def __call__(self) -> int:
+        self.spark = self.spark or open_session(self.settings)
+        try:
+            landing = catch_up(self.spark, self.settings, self.contract, run_id=self.run_id)
+        except (PySparkException, grpc.RpcError) as error:
+            self.spark = None if is_gone(str(error)) else self.spark
+            raise
+        self._tell(landing)
+        return sum(landing.lag.values())
+
+    def _tell(self, landing: Landing) -> None:
+        control, key = Control.of(self.settings), asset_key("bronze", self.contract.name)
+        touched = control.touched(self.contract.name) | set(landing.touched)
+        if landing.touched:
+            control.keep_touched(self.contract.name, touched)
+        is_due = touched and time.monotonic() - self.refreshed_at >= self.settings.refresh_seconds
+        if not landing.landed and not is_due:
+            return
+        facts = landing_metadata(replace(landing, touched=tuple(sorted(touched))))
+        with dg.DagsterInstance.from_config(str(self.settings.home / "dagster")) as instance:
+            if is_due:
+                today = _today(landing)
+                instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=today, metadata=facts))
+                control.keep_touched(self.contract.name, set())
+                self.refreshed_at = time.monotonic()
+            else:
+                instance.report_runless_asset_event(dg.AssetObservation(key, metadata=facts))
+
+
+def _today(landing: Landing) -> str:
+    return max(landing.landed, default=datetime.now(UTC).date()).isoformat()

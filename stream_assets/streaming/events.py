@@ -1,0 +1,133 @@
+"""The event log of a dataset: Bronze, judged once, without repeats, each event knowing how far time had moved when it came.
+
+Every view of a dataset reads this table, so a record is parsed and judged once however many views there are. It holds no
+rejected record (quarantine has those) and no repeat, by the idempotency key of the record's envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from stream_assets.contracts.model import Contract
+from stream_assets.engine import delta
+from stream_assets.quality.judge import judge, protected
+from stream_assets.settings import Settings
+from stream_assets.sources.records import with_record
+from stream_assets.streaming.lateness import LateSql, is_early
+
+TRACE = {
+    "_event_key": ("string", "Identity of the event: a repeat has the same."),
+    "_clock": ("timestamp", "Newest event time that had arrived before it."),
+    "_source": ("string", "Where its record is in Bronze."),
+    "_position": ("bigint", "Where its record is in that source."),
+    "_delivery_date": ("date", "Day it was delivered."),
+    "_event_date": ("date", "Day it happened."),
+    "_ingested_at": ("timestamp", "When it arrived."),
+}
+
+
+def events_table(settings: Settings, contract: Contract) -> delta.Table:
+    """The event log has Silver's columns and the trace."""
+    columns = {c.name: (c.silver_type, c.description) for c in contract.silver} | TRACE
+    stats = (str(contract.event_time), "_clock", "_ingested_at", "_delivery_date")
+    return delta.table_of(settings, "live", f"{contract.name}_events", columns, partition_by=None, stats=stats)
+
+
+def sound_events(bronze: DataFrame, contract: Contract, salt: str) -> DataFrame:
+    """The records of Bronze that keep the contract, typed and protected as in Silver, with their identity."""
+    judged = judge(with_record(bronze, contract), contract).withColumn("_event_key", event_key(contract))
+    kept = [name for name in TRACE if name not in ("_event_key", "_clock")]
+    # Personal data is protected last: an identity is made of what was sent.
+    shown = [*[protected(column, salt) for column in contract.silver], "_event_key", *kept]
+    # The generator is a barrier: a filter on what was judged would be pushed below it, with a copy of every rule for each use,
+    # until planning took minutes and all of the heap.
+    once = judged.select(F.inline(F.array(F.struct("_violations", *shown))))
+    return once.where("_violations is null").drop("_violations")
+
+
+def event_key(contract: Contract) -> Expr:
+    """Sha256 of source, entity type, entity id, event type and timestamp to the second, joined by |."""
+    entity = [F.col(name).cast("string") for name in contract.key]
+    source, what = ("event_source", "event_type") if contract.envelope else (None, None)
+    moment = "event_timestamp" if contract.envelope else (contract.order_by or str(contract.event_time))
+    parts = [
+        F.col(source) if source else F.lit(contract.domain),
+        F.lit(contract.name),
+        F.concat_ws(",", *entity),
+        F.col(what) if what else F.lit("record"),
+        F.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss'Z'"),
+    ]
+    return F.sha2(F.concat_ws("|", *parts), 256)
+
+
+def without_repeats(events: DataFrame, days: float) -> DataFrame:
+    """Each event once, within so many days. Time here is that of reading: an event is never too late to be kept."""
+    if not events.isStreaming:
+        return events.dropDuplicates(["_event_key"])
+    seen = events.withColumn("_seen_at", F.current_timestamp()).withWatermark(
+        "_seen_at", f"{int(days * 86_400)} seconds"
+    )
+    return seen.dropDuplicatesWithinWatermark(["_event_key"]).drop("_seen_at")
+
+
+def append_batch(
+    contract: Contract, path: str, late: Mapping[str, LateSql], *, patience: timedelta, app: str
+) -> Callable[[DataFrame, int], None]:
+    """What is done with each micro-batch: give each event its clock, put late ones aside, append the rest.
+
+    The function runs in a process of the server, so it carries nothing but text. Every write is marked with the batch, and
+    Delta ignores one it has seen: a batch done twice changes nothing. Late rows go first: whatever happens between the
+    writes, the clock is then read from the same log again.
+    """
+    time, early = str(contract.event_time), is_early(str(contract.event_time))
+    columns = [*(c.name for c in contract.silver), *(name for name in TRACE if name != "_clock")]
+    arrived = f"""
+        select _delivery_date as day, date_trunc('second', _ingested_at) as second, count_if({early}) as early,
+          max({time}) filter (where not {early}) as newest, min({time}) as oldest
+        from {{batch}} group by all order by all
+    """  # noqa: S608 names of a checked contract
+    newest_known = f"select max(greatest(_clock, {time})) as t from delta.`{path}`"  # noqa: S608 as above
+    progress = {}
+
+    def process(batch: DataFrame, batch_id: int) -> None:
+        from pyspark.sql import functions
+
+        spark = batch.sparkSession
+
+        def append(rows: DataFrame, place: str) -> None:
+            options = {"txnAppId": app, "txnVersion": str(batch_id)}
+            rows.coalesce(1).write.format("delta").mode("append").options(**options).save(place)
+
+        batch = batch.persist()
+        arrivals = spark.sql(arrived, batch=batch).collect()
+        if not progress:
+            progress["clock"] = spark.sql(newest_known).collect()[0]["t"]
+        clock, clocks = progress["clock"], []
+        for arrival in arrivals:
+            clocks.append((arrival["day"], arrival["second"], clock))
+            clock = max(filter(None, (clock, arrival["newest"])), default=None)
+        if len(arrivals) == 1:
+            timed = batch.withColumn("_clock", functions.lit(clocks[0][2]).cast("timestamp"))
+        else:
+            known = spark.createDataFrame(clocks, "_delivery_date date, _second timestamp, _clock timestamp")
+            second = functions.date_trunc("second", "_ingested_at")
+            timed = batch.withColumn("_second", second).join(functions.broadcast(known), ["_delivery_date", "_second"])
+        # An event within the shortest watermark is late for no view: most batches need no closer look.
+        if any(
+            a["early"] or (c and a["oldest"] <= c - patience) for a, (_, _, c) in zip(arrivals, clocks, strict=True)
+        ):
+            for place, (is_late, listed) in late.items():
+                rows = spark.sql(f"select {listed} from {{timed}} where {is_late}", timed=timed)  # noqa: S608 as above
+                if not rows.isEmpty():
+                    append(rows, place)
+        if arrivals:
+            append(timed.where(f"not {early}").select(*columns, "_clock"), path)
+        progress["clock"] = clock
+        batch.unpersist()
+
+    return process

@@ -1,0 +1,299 @@
+"""Keeps streams alive: starts each, looks after it, starts it again when it fails, and ends all of them when asked to.
+
+One supervisor per STREAM_HOME. It holds no data: everything a stream knows is in its checkpoint and its table, so killing
+the supervisor, a query or the engine at any moment costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from filelock import Timeout
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stream_assets.engine.log import count_rows
+from stream_assets.engine.server import connect
+from stream_assets.engine.session import give_up_early, is_gone, open_session, use_token
+from stream_assets.errors import StreamError
+from stream_assets.streaming.control import Control, Facts
+from stream_assets.streaming.queries import Streams
+from stream_assets.streaming.rebuild import needs_rebuild, rebuild
+
+LONGEST_PAUSE_S = 60.0
+PATIENCE_S = 120.0
+"""A stream that has worked for so long is healthy: its next failure counts as its first."""
+LOOK_S = 5.0
+"""How often the tables of a stream are looked at."""
+_FAULTS = (PySparkException, grpc.RpcError, StreamError, DeltaError, OSError)
+
+Report = Callable[[Sequence[Facts]], None]
+"""Called now and then with how the streams are doing."""
+Feed = Callable[[], int]
+"""Brings new records of one dataset into Bronze; returns how many are still to come."""
+
+
+@dataclass
+class _Watched:
+    """One stream, its query if it has one, and when to try again if not."""
+
+    facts: Facts
+    query: Any = None
+    failures: int = 0
+    try_at: float = 0.0
+    started_at: float = 0.0
+    noted_at: float = 0.0
+    refreshed_at: float = field(default_factory=time.monotonic)
+
+
+class Supervisor:
+    """Looks after some streams until it is told to stop."""
+
+    def __init__(
+        self, streams: Streams, names: Sequence[str], *, report: Report, feeds: Mapping[str, Feed] | None = None
+    ) -> None:
+        self.streams, self.settings, self.report = streams, streams.settings, report
+        self.control = Control.of(streams.settings)
+        self.watched = {name: _Watched(Facts(name)) for name in names}
+        self.feeds = dict(feeds or {})
+        self.fed = {name: Facts(name) for name in self.feeds}
+        self.stopping = threading.Event()
+        self.spark: SparkSession | None = None
+        self.losses = 0
+        """How often the engine was lost without having worked in between."""
+
+    def run(self) -> None:
+        """Supervise until SIGTERM, SIGINT or `stream streams stop`."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stopping.set())
+        try:
+            with self.control.lock().acquire(timeout=0):
+                self._run()
+        except Timeout:
+            raise StreamError(
+                "The streams of this STREAM_HOME are already supervised: see `stream streams status`."
+            ) from None
+
+    def _run(self) -> None:
+        threads = [threading.Thread(target=self._feed, args=feed, daemon=True) for feed in self.feeds.items()]
+        for thread in threads:
+            thread.start()
+        reported = time.monotonic()
+        try:
+            while not self.stopping.is_set():
+                self.tick()
+                if time.monotonic() - reported >= self.settings.report_seconds:
+                    self.report(self.facts)
+                    reported = time.monotonic()
+                self.stopping.wait(max(0.5, min(2.0, self.settings.trigger_seconds)))
+        finally:
+            self._end()
+            for thread in threads:
+                thread.join(30)
+
+    @property
+    def facts(self) -> list[Facts]:
+        """How everything is doing, in the order data flows."""
+        return [*self.fed.values(), *(watched.facts for watched in self.watched.values())]
+
+    def tick(self) -> None:
+        """Look at every stream once."""
+        paused = self.control.paused
+        self.control.tell(self.facts)
+        try:
+            spark = self._session()
+            for name, watched in self.watched.items():
+                self._look_safely(spark, watched, is_paused=name in paused)
+                self.control.tell(self.facts)
+            self.losses = 0
+        except _FAULTS as error:
+            if not is_gone(str(error)) and not isinstance(error, StreamError):
+                raise
+            self._lose_engine(str(error))
+
+    def _session(self) -> SparkSession:
+        """The supervisor's session. Whatever an earlier one left running on the engine is ended first: a stream runs once."""
+        if self.spark is None:
+            self._end_leftovers()
+            self.spark = open_session(self.settings)
+            self.control.keep_session(self.spark.session_id)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.spark
+
+    def _end_leftovers(self) -> None:
+        if not self.control.session:
+            return
+        connection = connect(self.settings)
+        use_token(connection)
+        old = SparkSession.builder.remote(f"{connection.url}/;session_id={self.control.session}").create()
+        give_up_early(old, connection)
+        try:
+            for query in old.streams.active:
+                query.stop()
+            old.stop()
+        except (PySparkException, grpc.RpcError) as error:
+            # The server is new, or has closed the session: nothing of it can be left.
+            if "INVALID_HANDLE" not in str(error):
+                raise
+        self.control.keep_session(None)
+
+    def _look_safely(self, spark: SparkSession, watched: _Watched, *, is_paused: bool) -> None:
+        """Look after one stream. Its trouble is told and must not touch the others; a lost engine is everybody's."""
+        try:
+            self._look_after(spark, watched, is_paused=is_paused)
+        except _FAULTS as error:
+            if is_gone(str(error)):
+                raise
+            watched.facts.error = _short(str(error))
+
+    def _look_after(self, spark: SparkSession, watched: _Watched, *, is_paused: bool) -> None:
+        if is_paused:
+            self._rest(watched)
+        elif watched.query is None:
+            if time.monotonic() >= watched.try_at:
+                self._start(spark, watched)
+        elif not watched.query.isActive:
+            error = watched.query.exception()
+            watched.query = None
+            self._failed(watched, str(error or "ended by itself"))
+        else:
+            self._note(spark, watched)
+
+    def _start(self, spark: SparkSession, watched: _Watched) -> None:
+        name = watched.facts.name
+        try:
+            if needs_rebuild(self.streams, name):
+                rebuild(spark, self.streams, name)
+            trigger = f"{int(self.settings.trigger_seconds * 1000)} milliseconds"
+            watched.query = self.streams.start(spark, name, processingTime=trigger)
+        except _FAULTS as error:
+            if is_gone(str(error)):
+                raise
+            self._failed(watched, str(error))
+            return
+        watched.started_at = time.monotonic()
+        watched.facts.state = "running"
+
+    def _failed(self, watched: _Watched, error: str) -> None:
+        """Wait longer each time; never give up: what a stream waits for may come."""
+        is_first = time.monotonic() - watched.started_at > PATIENCE_S
+        watched.failures = 1 if is_first else watched.failures + 1
+        watched.try_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0**watched.failures)
+        watched.facts.state, watched.facts.error = "waiting", _short(error)
+        watched.facts.restarts += 1
+
+    def _rest(self, watched: _Watched) -> None:
+        if watched.query is not None:
+            watched.query.stop()
+        watched.query, watched.try_at, watched.facts.state = None, 0.0, "stopped"
+
+    def _note(self, spark: SparkSession, watched: _Watched) -> None:
+        view = self.streams.view(watched.facts.name)
+        if (
+            view
+            and view.lookup
+            and view.lookup.sql
+            and time.monotonic() - watched.refreshed_at > view.lookup.refresh.total_seconds()
+        ):
+            self.streams.refresh_lookup(spark, view.name, view.lookup)
+            watched.refreshed_at = time.monotonic()
+        progress = watched.query.lastProgress
+        if progress is not None:
+            note_progress(watched.facts, json.loads(progress.json))
+        if time.monotonic() - watched.noted_at > LOOK_S:
+            note_tables(watched.facts, self.streams)
+            watched.noted_at = time.monotonic()
+        if time.monotonic() - watched.started_at > PATIENCE_S:
+            watched.facts.error = None
+
+    def _lose_engine(self, error: str) -> None:
+        """The engine is gone, and every query with it. The next round opens a session on a new one."""
+        self.spark = None
+        for watched in self.watched.values():
+            watched.query = None
+            self._failed(watched, error)
+        self.losses += 1
+        self.stopping.wait(min(LONGEST_PAUSE_S, 2.0**self.losses))
+
+    def _feed(self, name: str, feed: Feed) -> None:
+        """Bring in new records until told to stop; a failure is told, and tried again."""
+        facts = self.fed[name]
+        failures = 0
+        while not self.stopping.is_set():
+            try:
+                facts.lag_versions = feed()
+                failures, facts.state, facts.error = 0, "running", None
+            except _FAULTS as error:
+                failures += 1
+                facts.state, facts.error, facts.restarts = "waiting", _short(str(error)), facts.restarts + 1
+            self.stopping.wait(min(LONGEST_PAUSE_S, self.settings.trigger_seconds * 2.0**failures))
+
+    def _end(self) -> None:
+        """Stop every query and let go of the session. A batch that is cut short is done again at the next start."""
+        for watched in self.watched.values():
+            try:
+                self._rest(watched)
+            except (PySparkException, grpc.RpcError) as error:
+                watched.facts.error = _short(str(error))
+        if self.spark is not None:
+            with suppress(PySparkException, grpc.RpcError):
+                self.spark.stop()
+        self.control.keep_session(None)
+        self.control.tell(self.facts)
+
+
+def note_progress(facts: Facts, progress: Mapping[str, Any]) -> None:
+    """Take down what the last batch of a query said."""
+    if progress["batchId"] != facts.batch:
+        facts.rows += progress.get("numInputRows", 0)
+        if progress.get("numInputRows"):
+            facts.rate = round(progress.get("processedRowsPerSecond") or 0.0, 1)
+    states = progress.get("stateOperators", [])
+    facts.batch, facts.seen_at = progress["batchId"], progress["timestamp"]
+    facts.watermark = progress.get("eventTime", {}).get("watermark")
+    facts.state_rows = sum(operator.get("numRowsTotal", 0) for operator in states)
+    facts.state_bytes = sum(operator.get("memoryUsedBytes", 0) for operator in states)
+    ends = [
+        json.loads(source["endOffset"]) if isinstance(source["endOffset"], str) else source["endOffset"]
+        for source in progress["sources"]
+    ]
+    facts.position = [end.get("reservoirVersion") for end in ends if end]
+
+
+def note_tables(facts: Facts, streams: Streams) -> None:
+    """Take down what the tables of a stream say: what it has served, what came late, what it has not read yet."""
+    settings, view = streams.settings, streams.view(facts.name)
+    facts.served_rows = count_rows(settings.table_path("live", facts.name))
+    facts.late_rows = count_rows(settings.table_path("live", f"{facts.name}_late")) if view else 0
+    places = (
+        [settings.table_path("live", f"{name}_events") for name in view.sources]
+        if view
+        else [settings.table_path("bronze", streams.contract(facts.name).name)]
+    )
+    waits = [_unread(place, position) for place, position in zip(places, facts.position, strict=False)]
+    facts.lag_versions = sum(versions for versions, _ in waits)
+    facts.lag_seconds = max((seconds for _, seconds in waits), default=0.0)
+
+
+def _unread(path: str, position: int | None) -> tuple[int, float]:
+    """How many commits of a table a reader at this position lacks, and the age of the oldest."""
+    table = DeltaTable(path)
+    behind = max(0, table.version() + 1 - (position or 0)) if position is not None else 0
+    if not behind:
+        return 0, 0.0
+    oldest = table.history(behind)[-1]["timestamp"] / 1000
+    return behind, round(datetime.now(UTC).timestamp() - oldest, 1)
+
+
+def _short(error: str) -> str:
+    return next(iter(error.strip().splitlines()), "failed")[:500]
