@@ -1,6 +1,6 @@
 """Bronze as Dagster assets: one per contract, one day of deliveries per partition."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -8,7 +8,8 @@ import dagster as dg
 
 from stream_assets.bronze.follow import catch_up
 from stream_assets.bronze.land import Landing, bronze_table, land
-from stream_assets.contracts.model import Contract
+from stream_assets.bronze.query import look_up
+from stream_assets.contracts.model import Contract, Server
 from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
 from stream_assets.quality.checks import BRONZE_CHECKS, check_results, check_specs
 from stream_assets.quality.drift import VOLUME_CHANGE, judge_deliveries
@@ -65,7 +66,7 @@ def _bronze_asset(
         context: dg.AssetExecutionContext, engine: EngineResource
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with engine.guarded() as spark:
-            bring_in = land if server.kind == "local" else catch_up
+            bring_in = _way_in(server)
             landing = bring_in(spark, engine.settings, contract, partition_days(context), run_id=context.run_id)
         context.log.info(
             f"{contract.name}: landed {len(landing.landed)} of {len(landing.rows)} days, {sum(landing.rows.values()):,} records in Bronze"
@@ -75,6 +76,13 @@ def _bronze_asset(
         yield from check_results(key, contract, _judge(contract, landing), context.selected_asset_check_keys)
 
     return land_deliveries
+
+
+def _way_in(server: Server) -> Callable[..., Landing]:
+    """How records of such a server get into Bronze: as files, by looking at a table, or through a topic."""
+    if server.kind == "local":
+        return land
+    return look_up if server.kind == "postgres" and server.options.get("pattern", "log") != "log" else catch_up
 
 
 def _judge(contract: Contract, landing: Landing) -> list[Outcome]:

@@ -88,6 +88,27 @@ def resnapshot(dataset: Annotated[str, typer.Argument(help="Dataset.")]) -> None
     _report([begin_anew(settings, *chosen) for chosen in _chosen(settings, [dataset])])
 
 
+@app.command()
+def sample(
+    days: Annotated[int, typer.Option(help="Days of changes.")] = 14,
+    scale: Annotated[float, typer.Option(help="Size of the shop; 1 is about 2,000 orders a day.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Source of every choice.")] = 7,
+    rate: Annotated[float | None, typer.Option(help="Changes a second. Default: as fast as it goes.")] = None,
+) -> None:
+    """Make the sample's customers in Postgres, and insert, update and delete them as their days go by."""
+    from datetime import UTC, datetime
+
+    from stream_assets.sample.customers import TABLE, customer_changes
+    from stream_assets.services.addresses import postgres_dsn
+    from stream_assets.sources import postgres
+
+    changes = customer_changes(days=days, end=datetime.now(UTC).date(), scale=scale, seed=seed)
+    with postgres.connection(postgres_dsn(Settings.from_env())) as database:
+        database.execute(TABLE)
+        done = postgres.apply(database, changes, rate=rate)
+    console.print(f"{done:,} changes of customers applied.")
+
+
 def _command(verb: str, datasets: list[str] | None) -> None:
     from stream_assets.services.addresses import connect_url
     from stream_assets.sources import connect

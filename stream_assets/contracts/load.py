@@ -167,8 +167,7 @@ def _to_contract(file: Path, document: dict[str, Any]) -> Contract:
 
 def _to_server(server: dict[str, Any]) -> Server:
     kind, options = SERVER_KINDS[server["type"]], _custom(server)
-    # What a database's log tells are changes; what a query of it tells are rows.
-    usual = CHANGES if kind == "postgres" and options.get("pattern", "log") == "log" else "json"
+    usual = CHANGES if kind == "postgres" else "json"
     return Server(
         name=server["server"],
         kind=kind,

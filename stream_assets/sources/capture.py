@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
-from stream_assets.contracts.model import CHANGES, Contract, Server
+from stream_assets.contracts.model import Contract, Server
 from stream_assets.errors import ServiceError
 from stream_assets.services.addresses import connect_url, kafka, postgres_dsn
 from stream_assets.services.connect import password_reference
@@ -19,7 +19,7 @@ from stream_assets.sources.changes import TRUNCATE
 from stream_assets.sources.connect import ConnectorState
 from stream_assets.sources.debezium import Capture, capture_of, connector_config
 from stream_assets.sources.postgres import Slot
-from stream_assets.sources.topics import ensure_topic, topic_name, topic_of
+from stream_assets.sources.topics import Topic, ensure_topic, topic_name, topic_of
 
 MAX_RETAINED_BYTES = 512 << 20
 """Log a slot may hold back before somebody is told. The database's own max_slot_wal_keep_size should be well above."""
@@ -68,7 +68,7 @@ def captured(contracts: Iterable[Contract]) -> dict[str, tuple[Contract, Server]
         contract.name: (contract, server)
         for contract in contracts
         for server in contract.live_servers
-        if server.kind == "postgres" and server.format == CHANGES
+        if server.kind == "postgres" and server.options.get("pattern", "log") == "log"
     }
 
 
@@ -78,20 +78,26 @@ def capture(contract: Contract, server: Server) -> Capture:
 
 
 def start(settings: Settings, contract: Contract, server: Server, *, fix: bool = False) -> CaptureState:
-    """Follow a table: verify it, make its topic, register its connector, and wait until it reads the log.
+    """Follow a table: verify it, make its topics, register its connector, and wait until it reads the log.
 
-    The topic is made first and by us: one that springs into being with the first message has the broker's defaults.
+    The topics are made first and by us: many a broker makes none by itself, or with defaults that suit nobody.
     """
     wanted = capture(contract, server)
     with postgres.connection(postgres_dsn(settings)) as database:
         if fix and wanted.needs_full_rows:
             postgres.set_full_rows(database, wanted)
         postgres.verify_table(database, wanted)
-    ensure_topic(kafka(settings), topic_of(settings, contract, server))
+    _make_topics(settings, wanted, topic_of(settings, contract, server))
     url, config = connect_url(settings), connector_config(wanted, postgres_dsn(settings), password_reference(settings))
     connect.register(url, wanted.connector, config)
     connect.restart(url, wanted.connector)
     return _wait(settings, wanted)
+
+
+def _make_topics(settings: Settings, wanted: Capture, changes: Topic) -> None:
+    brief = {"message.timestamp.type": "LogAppendTime", "retention.ms": "3600000"}
+    for topic in (changes, Topic(wanted.heartbeats, 1, settings.live.replication, brief)):
+        ensure_topic(kafka(settings), topic)
 
 
 def _wait(settings: Settings, wanted: Capture) -> CaptureState:

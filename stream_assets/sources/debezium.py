@@ -40,6 +40,11 @@ class Capture:
         return f"stream-{self.dataset}"
 
     @property
+    def heartbeats(self) -> str:
+        """Topic of the connector's signs of life, which nobody reads."""
+        return f"__debezium-heartbeat.{self.connector}"
+
+    @property
     def slot(self) -> str:
         """Name of the replication slot, and of the publication it reads."""
         name = f"stream_{self.dataset}"
@@ -119,10 +124,11 @@ def _routing(capture: Capture) -> dict[str, str]:
 def _heartbeat() -> dict[str, str]:
     """Move the slot on while the table is idle and the rest of the database is not: else its log is kept, and fills the disk.
 
-    The message is written into the log itself, so no table is needed. It is left out of Kafka again.
+    The message is written into the log itself, so no table is needed. It is left out of Kafka again. It is a transaction: a
+    connector that starts again looks for the first commit it has not read, and would wait for one of the idle table.
     """
     return {
         "heartbeat.interval.ms": str(HEARTBEAT_S * 1000),
-        "heartbeat.action.query": f"select pg_logical_emit_message(false, '{HEARTBEAT}', now()::text)",
+        "heartbeat.action.query": f"select pg_logical_emit_message(true, '{HEARTBEAT}', now()::text)",
         "message.prefix.exclude.list": HEARTBEAT,
     }

@@ -43,8 +43,8 @@ class Positions:
 
     @classmethod
     def from_page(cls, page: Mapping[str, Any]) -> Positions | None:
-        """From a ledger page; None if it tells none."""
-        if not page:
+        """From a ledger page; None if it tells none, or those of another kind of source."""
+        if "topic" not in page:
             return None
         return cls(**{**page, "offsets": {int(p): offset for p, offset in page["offsets"].items()}})
 

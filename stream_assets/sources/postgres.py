@@ -5,9 +5,11 @@ Nothing is changed here but what a person asked for by name (`set_full_rows`, `d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -107,3 +109,15 @@ def drop_capture(database: psycopg.Connection, capture: Capture) -> None:
         "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = %s", [capture.slot]
     )
     database.execute(sql.SQL("drop publication if exists {}").format(sql.Identifier(capture.slot)))
+
+
+def apply(
+    database: psycopg.Connection, changes: Iterable[tuple[str, Mapping[str, Any]]], *, rate: float | None = None
+) -> int:
+    """Run statements one by one, each its own transaction, at most `rate` a second. Returns how many."""
+    started, done = time.monotonic(), 0
+    for done, (statement, values) in enumerate(changes, start=1):
+        database.execute(statement, values)  # pyright: ignore[reportArgumentType] written by us, values apart
+        if rate:
+            time.sleep(max(0.0, started + done / rate - time.monotonic()))
+    return done

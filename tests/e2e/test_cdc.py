@@ -1,0 +1,299 @@
+"""A Postgres table followed by Debezium, on real servers: Silver is the table, whatever happened on the way.
+
+The oracle is `SELECT *` in Postgres. `STREAM_CDC_KILLS` says how often Connect is killed and Postgres restarted.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from stream_assets.bronze.follow import catch_up
+from stream_assets.bronze.query import look_up
+from stream_assets.contracts.model import Contract, Server
+from stream_assets.errors import ServiceError
+from stream_assets.ops.captures import watch_captures
+from stream_assets.services import local, process
+from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, services_folder
+from stream_assets.services.connect import password_reference
+from stream_assets.settings import Settings
+from stream_assets.sources import connect
+from stream_assets.sources.capture import capture, look, resnapshot, start, stop
+from tests.documents import contract, document
+from tests.lakes import refine_days, rows
+
+KILLS = int(os.environ.get("STREAM_CDC_KILLS", "1"))
+COLUMNS = [
+    {"name": "id", "logicalType": "integer", "primaryKey": True, "primaryKeyPosition": 1},
+    {"name": "amount", "logicalType": "number", "physicalType": "decimal(20,4)", "required": True},
+    {"name": "note", "logicalType": "string"},
+    {"name": "due_date", "logicalType": "date"},
+    {"name": "is_active", "logicalType": "boolean"},
+    {"name": "updated_at", "logicalType": "timestamp", "required": True},
+]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A table, its contract, and the lake it goes to."""
+
+    settings: Settings
+    law: Contract
+    server: Server
+
+    def database(self) -> psycopg.Connection:
+        return psycopg.connect(postgres_dsn(self.settings), autocommit=True, connect_timeout=5)
+
+    def current(self) -> dict[int, tuple[Any, ...]]:
+        """What Silver says the table holds."""
+        found = [row for row in rows(self.settings, "silver", self.law.name) if row["is_current"]]
+        assert len({row["id"] for row in found}) == len(found)
+        return {row["id"]: tuple(row[column["name"]] for column in COLUMNS) for row in found}
+
+    def truth(self) -> dict[int, tuple[Any, ...]]:
+        """What the table holds."""
+        names = ", ".join(column["name"] for column in COLUMNS)
+        with self.database() as database:
+            return {row[0]: row for row in database.execute(f"select {names} from {self.law.name}").fetchall()}  # pyright: ignore
+
+    def bring_in(self, spark: SparkSession) -> None:
+        """Everything up to now, into Silver."""
+        self._until_read()
+        today = datetime.now(UTC).date()
+        catch_up(spark, self.settings, self.law, run_id=uuid4().hex)
+        refine_days(spark, self.settings, self.law, today - timedelta(days=1), today)
+
+    def _until_read(self) -> None:
+        slot = capture(self.law, self.server).slot
+        with self.database() as database:
+            (position,) = database.execute("select pg_current_wal_lsn()").fetchone() or (None,)
+            question = "select 1 from pg_replication_slots where slot_name = %s and confirmed_flush_lsn >= %s"
+            wait_for("the slot to pass", lambda: database.execute(question, [slot, position]).fetchone())
+
+
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 120) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.2)
+    return found
+
+
+@pytest.fixture
+def followed(lake: Settings, services: Settings, tmp_path: Path) -> Iterator[Followed]:
+    """A fresh table with a few rows, not yet followed."""
+    name = f"accounts_{uuid4().hex[:8]}"
+    made = document(datasetKind="entity", eventTime="updated_at", orderBy="updated_at")
+    made["name"] = made["schema"][0]["name"] = name
+    made["schema"][0] |= {"properties": COLUMNS, "quality": []}
+    place = {"host": "settings", "port": 5432, "database": "shop", "schema": "public"}
+    made["servers"] = [{"server": "live", "type": "postgres", **place}]
+    law = contract(tmp_path, made)
+    live = replace(
+        lake.live,
+        kafka_bootstrap=kafka(services).bootstrap,
+        postgres_dsn=postgres_dsn(services),
+        connect_url=connect_url(services),
+        connect_password=password_reference(services),
+    )
+    table = Followed(replace(lake, server="live", live=live), law, law.servers[0])
+    with table.database() as database:
+        database.execute(
+            f"create table {name} (id int primary key, amount numeric(10,2) not null, note text, due_date date, "  # pyright: ignore
+            "is_active boolean, updated_at timestamptz not null default clock_timestamp())"
+        )
+        database.execute(
+            f"insert into {name} select n, n * 1.01, repeat(md5(n::text), 200) from generate_series(1, 200) n"
+        )  # pyright: ignore
+    try:
+        yield table
+    finally:
+        stop(table.settings, capture(law, table.server), drop=True)
+        with table.database() as database:
+            database.execute(f"drop table {name}")  # pyright: ignore
+
+
+class Load(threading.Thread):
+    """Transactions of a few changes each, some taken back, for as long as it is asked to run, whatever breaks."""
+
+    def __init__(self, table: Followed, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.table, self.random, self.is_over = table, Random(seed), threading.Event()
+        self.committed = 0
+
+    def run(self) -> None:
+        while not self.is_over.is_set():
+            with suppress(psycopg.OperationalError, psycopg.InterfaceError), self.table.database() as database:
+                while not self.is_over.is_set():
+                    with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected):
+                        with database.transaction(force_rollback=self.random.random() < 0.1):
+                            for _ in range(self.random.randint(1, 5)):
+                                self._change(database)
+                        self.committed += 1
+                    self.is_over.wait(self.random.random() * 0.02)
+            self.is_over.wait(0.2)
+
+    def _change(self, database: psycopg.Connection) -> None:
+        name, row = self.table.law.name, self.random.randint(1, 400)
+        statement = self.random.choice(
+            [
+                f"insert into {name} (id, amount, note) values ({row}, {row}.25, repeat('x', {row * 10}))",
+                f"update {name} set amount = amount + 1, updated_at = clock_timestamp() where id = {row}",
+                f"update {name} set note = repeat(md5(random()::text), 150), updated_at = clock_timestamp() where id = {row}",
+                f"update {name} set due_date = date '2025-01-01' + {row}, is_active = not is_active where id = {row}",
+                f"update {name} set id = {row + 400} where id = {row} and not exists (select from {name} where id = {row + 400})",
+                f"delete from {name} where id = {row}",
+                f"delete from {name} where id = {row + 400}",
+            ]
+        )
+        database.execute(statement)  # pyright: ignore[reportArgumentType]
+
+
+def test_silver_is_the_table_after_a_mixed_load_under_fire(
+    spark: SparkSession, services: Settings, followed: Followed
+) -> None:
+    """Transactions run while the snapshot is taken, columns are added and widened, Connect is killed, Postgres restarts."""
+    load = [Load(followed, seed) for seed in range(3)]
+    for thread in load:
+        thread.start()
+    try:
+        assert start(followed.settings, followed.law, followed.server, fix=True).problem is None
+        with followed.database() as database:
+            database.execute(f"alter table {followed.law.name} add column segment text default 'new'")  # pyright: ignore
+            database.execute(f"alter table {followed.law.name} alter column amount type numeric(20,4)")  # pyright: ignore
+        for _ in range(KILLS):
+            _let_run(load)
+            _kill_connect(services)
+            _let_run(load)
+            local.down(services, ["postgres"])
+            local.up(services, ["postgres"])
+            wait_for("changes to flow", lambda: _flows(followed))
+        _let_run(load)
+    finally:
+        for thread in load:
+            thread.is_over.set()
+        for thread in load:
+            thread.join()
+    followed.bring_in(spark)
+    assert followed.current() == followed.truth()
+    assert len(followed.truth()) > 50
+    assert not rows(followed.settings, "quarantine", followed.law.name)
+
+
+def _let_run(load: list[Load], transactions: int = 150) -> None:
+    before = sum(thread.committed for thread in load)
+    wait_for("transactions", lambda: sum(thread.committed for thread in load) - before >= transactions)
+
+
+def _kill_connect(services: Settings) -> None:
+    found = process.find(services_folder(services) / "connect")
+    assert found is not None
+    found.kill()
+    found.wait(10)
+    local.up(services, ["connect"])
+
+
+def _flows(followed: Followed) -> bool:
+    """Whether changes flow; the task is started again if it gave up, as the runbook says."""
+    with suppress(ServiceError):
+        state = look(followed.settings, capture(followed.law, followed.server))
+        if state.connector.state == "FAILED":
+            start(followed.settings, followed.law, followed.server)
+        return state.problem is None
+    return False
+
+
+def test_an_idle_table_does_not_hold_back_the_log(followed: Followed) -> None:
+    """While others write, the heartbeat moves the slot of a table that does not change; after a restart of its reader too."""
+    start(followed.settings, followed.law, followed.server, fix=True)
+    _others_write(followed)
+    url, wanted = connect_url(followed.settings), capture(followed.law, followed.server)
+    connect.command(url, wanted.connector, "stop")
+    wait_for("the task to stop", lambda: connect.connector_state(url, wanted.connector).state == "STOPPED")
+    connect.command(url, wanted.connector, "resume")
+    _others_write(followed)
+
+
+def _others_write(followed: Followed) -> None:
+    """Fill the log with changes of another table, and wait until the slot has passed them."""
+    slot = capture(followed.law, followed.server).slot
+    with followed.database() as database:
+        database.execute("create table if not exists noise (x text)")
+        database.execute("insert into noise select repeat('x', 1000) from generate_series(1, 2000)")
+        (position,) = database.execute("select pg_current_wal_lsn()").fetchone() or (None,)
+        question = "select 1 from pg_replication_slots where slot_name = %s and confirmed_flush_lsn >= %s"
+        wait_for("the heartbeat", lambda: database.execute(question, [slot, position]).fetchone(), timeout_s=90)
+
+
+def test_a_lost_slot_is_noticed_and_mended(spark: SparkSession, followed: Followed) -> None:
+    """Within a minute, as an alert that names the remedy; after it the table is right again, deletes in the gap included."""
+    watch = watch_captures(followed.settings, [followed.law])
+    assert start(followed.settings, followed.law, followed.server, fix=True).problem is None
+    followed.bring_in(spark)
+    assert watch({}) == []
+    _drop_slot(followed)
+    with followed.database() as database:
+        database.execute(f"delete from {followed.law.name} where id <= 20")  # pyright: ignore
+        database.execute(f"update {followed.law.name} set amount = 7 where id = 30")  # pyright: ignore
+    (condition,) = wait_for("the alert", lambda: watch({}), timeout_s=60)
+    assert (condition.severity, condition.remedy) == ("critical", f"stream cdc resnapshot {followed.law.name}")
+    assert resnapshot(followed.settings, followed.law, followed.server).problem is None
+    followed.bring_in(spark)
+    assert followed.current() == followed.truth()
+
+
+def _drop_slot(followed: Followed) -> None:
+    slot = capture(followed.law, followed.server).slot
+    with followed.database() as database:
+
+        def is_dropped() -> bool:
+            database.execute(
+                "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s and active",
+                [slot],
+            )
+            with suppress(psycopg.errors.ObjectInUse):
+                database.execute("select pg_drop_replication_slot(%s)", [slot])
+                return True
+            return False
+
+        wait_for("the slot to be free", is_dropped)
+
+
+@pytest.mark.parametrize("pattern", ["timestamp", "full"])
+def test_a_table_without_its_log(spark: SparkSession, followed: Followed, pattern: str) -> None:
+    """New and changed rows arrive with the next look, a late commit too; what did not change is not stored again."""
+    options = {"pattern": pattern, "cursor": "updated_at"}
+    law = replace(followed.law, servers=(replace(followed.server, options=options),))
+    table = replace(followed, law=law, server=law.servers[0])
+    today = datetime.now(UTC).date()
+    days = [today, today + timedelta(days=1)]
+
+    def look() -> int:
+        landed = look_up(spark, table.settings, law, run_id=uuid4().hex)
+        refine_days(spark, table.settings, law, *days)
+        return sum(landed.rows.values())
+
+    with table.database() as late, table.database() as database:
+        late.autocommit = False
+        late.execute(f"insert into {law.name} (id, amount) values (1000, 1)")  # pyright: ignore
+        assert look() == 200
+        late.commit()
+        database.execute(f"update {law.name} set amount = 123456.78, updated_at = clock_timestamp() where id = 5")  # pyright: ignore
+        if pattern == "full":
+            database.execute(f"delete from {law.name} where id = 6")  # pyright: ignore
+    # Each change once: the update and the late insert, and for `full` the delete.
+    assert look() == (203 if pattern == "full" else 202)
+    assert table.current() == table.truth()
+    assert look() == 0
+    assert len([r for r in rows(table.settings, "silver", law.name) if r["id"] == 5]) == 2
