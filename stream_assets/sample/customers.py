@@ -27,14 +27,10 @@ COLUMNS = (
     "customer_id", "full_name", "email", "phone", "segment", "country", "city", "is_active", "is_deleted",
     "registered_at", "updated_at",
 )  # fmt: skip
+_NAMES, _VALUES = ", ".join(COLUMNS), ", ".join(f"%({name})s" for name in COLUMNS)
 _UPDATES = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])
-UPSERT = (
-    "insert into customers ("
-    + ", ".join(COLUMNS)
-    + ") values ("
-    + ", ".join(f"%({name})s" for name in COLUMNS)
-    + f") on conflict (customer_id) do update set {_UPDATES}"
-)
+_NEW = f"insert into customers ({_NAMES}) values ({_VALUES})"  # noqa: S608 made of our own names
+UPSERT = f"{_NEW} on conflict (customer_id) do update set {_UPDATES}"
 DELETE = "delete from customers where customer_id = %(customer_id)s"
 
 
