@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -16,10 +16,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stream_assets.contracts.model import Contract
+from stream_assets.contracts.model import CHANGES, Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
-from stream_assets.engine.log import read_ledger
+from stream_assets.engine.log import read_ledger, read_positions
 from stream_assets.errors import LakeError
 from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
@@ -82,7 +82,9 @@ def refine(
         stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
         if not stale or not landed:
             break
-        task = Task(settings, contract, stale, inputs, run_id, salt, _spread(landed, contract, stale))
+        task = Task(
+            settings, _as_landed(settings, contract), stale, inputs, run_id, salt, _spread(landed, contract, stale)
+        )
         written = {**written, **_refine(spark, task)}
         refined.update(stale)
     known = {**before, **written}
@@ -116,6 +118,15 @@ def _spread(landed: Entries, contract: Contract, days: Sequence[date]) -> Spread
     tasks = 1 + sum(rows) // ROWS_PER_TASK
     is_known = contract.kind != "entity" and tasks < MANY_TASKS  # an entity's rows of other days are read too
     return Spread(1 + max(rows, default=0) // ROWS_PER_FILE, tasks if is_known else None)
+
+
+def _as_landed(settings: Settings, contract: Contract) -> Contract:
+    """The contract as one of plain records, while only files were landed: placing changes in a log costs a shuffle more."""
+    files = contract.files
+    if not contract.is_change_log or files is None or files.format == CHANGES:
+        return contract
+    is_followed = bool(read_positions(settings.table_path("bronze", contract.name)).positions)
+    return contract if is_followed else replace(contract, servers=(files,))
 
 
 def _refine(spark: SparkSession, task: Task) -> Entries:
