@@ -69,7 +69,7 @@ def payment(
     number: int,
     minutes: float,
     *,
-    order_number: int = 1,
+    order_number: int = 0,
     amount: str = "10.00",
     customer: str = "cus_1",
     country: str = "DE",

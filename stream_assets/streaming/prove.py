@@ -18,7 +18,7 @@ from stream_assets.engine.session import filesystem_of
 from stream_assets.streaming.events import sound_events, without_repeats
 from stream_assets.streaming.lateness import is_early
 from stream_assets.streaming.model import WINDOWED, View
-from stream_assets.streaming.queries import Streams
+from stream_assets.streaming.queries import Streams, quicken
 
 SHOWN = 10
 
@@ -51,6 +51,7 @@ def is_provable(view: View) -> bool:
 
 def prove(spark: SparkSession, streams: Streams, view: View) -> Proof:
     """Compare the closed windows of a view with a recomputation from Bronze."""
+    quicken(spark)
     served = spark.table(f"live.{view.name}").drop("_updated_at")
     late = spark.table(f"live.{view.name}_late")
     expected = streams.rows(spark, view, lambda _: _events(spark, streams, view, late))

@@ -68,6 +68,7 @@ class Streams:
         The server gives its Python worker ten seconds to start, which a busy machine may not have: it is asked again.
         """
         view = self.view(name)
+        quicken(spark)
         # Only sessions and joins have something to say when time alone has moved on.
         spark.conf.set(NO_DATA_BATCHES, str(bool(view and not view.is_merged)).lower())
         for attempt in range(1, START_ATTEMPTS + 1):
@@ -154,6 +155,11 @@ class Streams:
                 file.write(uuid4().hex.encode())
         with filesystem.open_input_stream(mark) as file:
             return file.read().decode()
+
+
+def quicken(spark: SparkSession) -> None:
+    """Plan without deriving constraints: with the rules of a contract below a filter, it takes Spark minutes per batch."""
+    spark.conf.set("spark.sql.constraintPropagation.enabled", "false")
 
 
 def view_table(settings: Settings, view: View, rows: DataFrame, suffix: str = "") -> delta.Table:
