@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stream_assets.commands import backfill, cdc, services, streams
+from stream_assets.commands import backfill, cdc, services, streams, topics
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
@@ -37,6 +37,7 @@ app.add_typer(services.app, name="services")
 app.add_typer(backfill.app, name="backfill")
 app.add_typer(cdc.app, name="cdc")
 app.add_typer(streams.app, name="streams")
+app.add_typer(topics.app, name="topics")
 console = Console(highlight=False, file=sys.stdout)
 
 
@@ -155,7 +156,7 @@ def report_quality(
 
 @app.command()
 def sample(
-    days: Annotated[int, typer.Option(min=1, help="Delivery days to write.")] = 14,
+    days: Annotated[int | None, typer.Option(min=1, help="Days of deliveries. Default: 14, or 1 with --live.")] = None,
     scale: Annotated[float, typer.Option(min=0.001, help="1.0 is about 2,000 orders a day.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 7,
     end: Annotated[str | None, typer.Option(help="Last delivery day. Default: yesterday.")] = None,
@@ -163,10 +164,23 @@ def sample(
     if_empty: Annotated[
         bool, typer.Option("--if-empty", help="Do nothing when the landing zone already has deliveries.")
     ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Publish the events to their Kafka topics instead; the last one happens now.")
+    ] = False,
+    rate: Annotated[float | None, typer.Option(min=0.1, help="With --live: at most so many messages a second.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="With --live: for at most so long.")] = None,
 ) -> None:
     """Write deliveries of an invented retailer, realistic and imperfect in known ways."""
     from stream_assets.sample import write_sample
 
+    if live:
+        from stream_assets.commands.live import publish_sample
+
+        settings = Settings.from_env()
+        publish_sample(settings, days=days or 1, scale=scale, seed=seed, faults=faults, rate=rate, seconds=seconds)
+        return
+
+    days = days or 14
     landing = Path(Settings.from_env().landing)
     if if_empty and landing.exists() and any(landing.iterdir()):
         console.print(f"The landing zone {landing} already has data: left as it is.")

@@ -108,8 +108,10 @@ def catch_up(
     landed = tuple(sorted({day for step in steps for day in step.days}))
     known = follow.ledger(days)
     asked = sorted({*days, *landed})
-    counted = count_records(spark, follow.table, asked)
     entries = {d: known.days[d] for d in (day.isoformat() for day in asked) if d in known.days}
+    # Another landing may have committed meanwhile: rows are counted as of what the ledger tells of.
+    as_of = max((entry["version"] for entry in known.days.values()), default=None)
+    counted = count_records(spark, follow.table, asked, version=as_of)
     positions, marks = Positions.from_page(known.positions), follow.marks()
     return Landing(
         rows={day: sum(n for (d, _), n in counted.items() if d == day) for day in asked},
@@ -144,7 +146,7 @@ def _land(follow: Follower, ledger: Ledger, positions: Positions, part: Slice) -
     after = replace(positions, offsets={**positions.offsets, **part.end})
     rows = follow.read(part).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        groups = _count(rows)
+        groups = count_groups(rows)
         entries = _entries(ledger.days, groups, part)
         commit = follow.commit(ledger, after, entries)
         if follow.delivery == "at-most-once":
@@ -175,7 +177,8 @@ def _is_ours(follow: Follower, after: Positions) -> bool:
     return found.run_id == follow.run_id and found.positions == after.to_page()
 
 
-def _count(rows: DataFrame) -> list[Row]:
+def count_groups(rows: DataFrame) -> list[Row]:
+    """Records by delivery day, event day and partition."""
     return (
         rows.groupBy("_delivery_date", "_event_date", "_source")
         .agg(
@@ -199,17 +202,21 @@ def _entry(before: Mapping[str, Any], rows: Sequence[Row], part: Slice) -> dict[
     for row in rows:
         sources[row["_source"]] = sources.get(row["_source"], 0) + row["records"]
     arrived = max(row["arrived"] for row in rows)
-    text = f"{before.get('files')}+{sorted(part.first.items())}-{sorted(part.end.items())}"
     return {
         "rows_in": before.get("rows_in", 0) + sum(row["records"] for row in rows),
         "arrived": max(arrived, before.get("arrived") or ""),
-        # What Silver is computed from: changes with every landing on this day.
-        "files": f"kafka:{hashlib.sha256(text.encode()).hexdigest()[:16]}",
+        "files": fingerprint(before, f"{sorted(part.first.items())}-{sorted(part.end.items())}"),
         "delivered": before.get("delivered", before.get("files")),
         "sources": sources,
         "unreadable": before.get("unreadable", {}),
         "from_topic": True,
     }
+
+
+def fingerprint(before: Mapping[str, Any], change: str) -> str:
+    """What Silver of a day is computed from: another one after every change of the day."""
+    text = f"{before.get('files')}+{change}"
+    return f"kafka:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def skip_lost(spark: SparkSession, settings: Settings, contract: Contract, *, run_id: str) -> Positions:

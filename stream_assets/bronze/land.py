@@ -176,10 +176,15 @@ def _key(contract: Contract) -> Expr:
     return F.when(F.col("_op") == TRUNCATE, F.lit(ALL_KEYS).cast("bigint")).otherwise(of_one)
 
 
-def count_records(spark: SparkSession, table: delta.Table, days: Sequence[date]) -> dict[tuple[date, date], int]:
-    """Records per delivery day and event day: two small dictionary columns, no payload is read."""
+def count_records(
+    spark: SparkSession, table: delta.Table, days: Sequence[date], *, version: int | None = None
+) -> dict[tuple[date, date], int]:
+    """Records per delivery day and event day, as of a version if one is given: two small columns, no payload is read."""
+    then = {} if version is None else {"versionAsOf": str(version)}
     rows = (
-        spark.table(table.qualified)
+        spark.read.format("delta")
+        .options(**then)
+        .load(table.path)
         .where(delta.in_days("_delivery_date", days))
         .groupBy("_delivery_date", "_event_date")
         .count()

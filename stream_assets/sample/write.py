@@ -50,7 +50,7 @@ def write_sample(landing: Path, *, days: int, end: date, scale: float, seed: int
     world = World(start=end - timedelta(days=days - 1), days=days, scale=float(scale), seed=seed, faults=faults)
     ledger, canaries = Ledger(), []
     again: dict[str, tuple[Copy, ...]] = {}
-    for day, batches in _delivery_days(world):
+    for day, batches in delivery_days(world):
         for dataset in DATASETS:
             delivery = Delivery(world, dataset, day, batches[dataset.name], again.get(dataset.name, ()))
             content, again[dataset.name] = delivery.fill(ledger)
@@ -62,7 +62,7 @@ def write_sample(landing: Path, *, days: int, end: date, scale: float, seed: int
     return manifest
 
 
-def _delivery_days(world: World) -> Iterator[tuple[int, dict[str, pa.Table]]]:
+def delivery_days(world: World) -> Iterator[tuple[int, dict[str, pa.Table]]]:
     """Yield each day with the rows that arrive on it, whenever they happened."""
     customers = CustomerLog(world)
     arriving: dict[int, list[Shipment]] = defaultdict(list)

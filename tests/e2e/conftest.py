@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -25,7 +26,9 @@ from selenium.webdriver.chrome.service import Service
 from stream_assets.engine import server
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.sample import write_sample
+from stream_assets.services import local
 from stream_assets.settings import PROJECT, Settings
+from tests.brokers import live_lake
 
 LAST_DAY = date(2026, 11, 14)
 BIN = Path(sys.executable).parent
@@ -108,6 +111,38 @@ def _answers(url: str) -> bool:
             return answer.status == 200
     except OSError:
         return False
+
+
+@pytest.fixture(scope="session")
+def servers_home() -> Iterator[Settings]:
+    """A STREAM_HOME for servers. Not in pytest's own folder: as root, Postgres runs as a user who may not enter that."""
+    with tempfile.TemporaryDirectory(prefix="stream-servers-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        settings = Settings.from_env({**os.environ, "STREAM_HOME": folder})
+        try:
+            yield settings
+        finally:
+            local.down(settings)
+
+
+@pytest.fixture(scope="session")
+def broker(servers_home: Settings) -> Settings:
+    """A running Kafka broker: the settings of its home."""
+    local.up(servers_home, ["kafka"])
+    return servers_home
+
+
+@pytest.fixture(scope="session")
+def services(broker: Settings) -> Settings:
+    """Kafka, Postgres and Kafka Connect, all running: the settings of their home."""
+    local.up(broker)
+    return broker
+
+
+@pytest.fixture
+def live(lake: Settings, broker: Settings) -> Settings:
+    """An empty lake that is fed by the broker."""
+    return live_lake(lake, broker)
 
 
 @pytest.fixture(scope="session")

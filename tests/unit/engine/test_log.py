@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from stream_assets.engine.ledger import Commit
-from stream_assets.engine.log import read_log
+from stream_assets.engine.log import LoggedCommit, add_up, read_log
 
 DAYS = {"2026-04-01": {"accepted": 3}}
 
@@ -51,3 +51,20 @@ def test_what_delta_rs_writes_is_read_too(tmp_path: Path) -> None:
 def test_a_table_that_is_not_there_has_no_commits(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert read_log(str(tmp_path / "missing")) == read_log(str(tmp_path / "empty")) == []
+
+
+def test_a_repeated_entry_counts_as_old_as_it_was() -> None:
+    """A page with positions repeats what it knew of other days: what was written meanwhile is newer."""
+    old, new = {"rows_in": 1}, {"rows_in": 2}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    pages = [
+        {"run_id": "a", "days": {"2026-01-01": old, "2026-01-02": old}},
+        {"run_id": "b", "days": {"2026-01-01": new}},
+        {"run_id": "c", "positions": {"topic": "t"}, "recent": {
+            "2026-01-01": old | {"version": 0, "run_id": "a"}, "2026-01-02": old | {"version": 0, "run_id": "a"}}},
+    ]  # fmt: skip
+    ledger = add_up([LoggedCommit(version, moment, page) for version, page in enumerate(pages)])
+    assert {day: entry["rows_in"] for day, entry in ledger.days.items()} == {"2026-01-01": 2, "2026-01-02": 1}
+    assert (ledger.positions, ledger.run_id) == ({"topic": "t"}, "c")
+    alone = add_up([LoggedCommit(2, moment, pages[2])])
+    assert set(alone.days) == {"2026-01-01", "2026-01-02"}
