@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from stream_assets.sample.text import Part, iso_timestamps, join_lines, pick, uuids
 
 # Columns whose text may hold a comma or a quote; all others are written bare.
-CSV_FREE_TEXT = frozenset({"product_name"})
+FREE_TEXT = frozenset({"product_name"})
 
 Row = dict[str, Any]
 Record = Any
@@ -98,7 +99,7 @@ class Csv:
         parts: list[Part] = []
         for name in self.columns:
             text = _to_text(_flat(table, name)).fill_null("")
-            parts += [",", _quote(text) if name in CSV_FREE_TEXT else text]
+            parts += [",", _quote(text) if name in FREE_TEXT else text]
         return _to_lines(parts[1:])
 
     def decode(self, record: bytes) -> Row:
@@ -173,12 +174,12 @@ def _json_object(columns: dict[str, pa.Array]) -> list[Part]:
     parts: list[Part] = ["{"]
     for name, column in columns.items():
         comma = "," if len(parts) > 1 else ""
-        parts += [f'{comma}"{name}":', *_json_value(column)]
+        parts += [f'{comma}"{name}":', *_json_value(_escape(column) if name in FREE_TEXT else column)]
     return [*parts, "}"]
 
 
 def _json_value(column: pa.Array) -> list[Part]:
-    """Return the parts that make a JSON value; text needs no escaping, as the vocabulary sees to."""
+    """Return the parts that make a JSON value; text that may need escaping is escaped already."""
     text = _to_text(column)
     if not (pa.types.is_string(column.type) or pa.types.is_temporal(column.type)):
         return [text]
@@ -186,10 +187,17 @@ def _json_value(column: pa.Array) -> list[Part]:
 
 
 def _quote(column: pa.Array) -> pa.Array:
-    """Quote each distinct text once; there are few of them."""
+    return _change_each(column, lambda text: '"' + text.replace('"', '""') + '"')
+
+
+def _escape(column: pa.Array) -> pa.Array:
+    return _change_each(column, lambda text: json.dumps(text, ensure_ascii=False)[1:-1])
+
+
+def _change_each(column: pa.Array, change: Callable[[str], str]) -> pa.Array:
+    """Change each distinct text once; there are few of them."""
     encoded = column.dictionary_encode()
-    quoted = ['"' + text.replace('"', '""') + '"' for text in encoded.dictionary.to_pylist()]
-    return pa.array(quoted, pa.string()).take(encoded.indices)
+    return pa.array([change(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
 def _to_text(column: pa.Array) -> pa.Array:
