@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_assets.commands import backfill, cdc, services, streams, topics
+from stream_assets.commands.doctor import doctor
+from stream_assets.commands.maintain import maintain
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
@@ -38,6 +40,8 @@ app.add_typer(backfill.app, name="backfill")
 app.add_typer(cdc.app, name="cdc")
 app.add_typer(streams.app, name="streams")
 app.add_typer(topics.app, name="topics")
+app.command()(maintain)
+app.command()(doctor)
 console = Console(highlight=False, file=sys.stdout)
 
 

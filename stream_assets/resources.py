@@ -15,11 +15,15 @@ from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from stream_assets.engine.failures import classify, is_gone
 from stream_assets.engine.server import Connection, connect
-from stream_assets.engine.session import is_gone, open_session
+from stream_assets.engine.session import open_session
 from stream_assets.errors import EngineError, StreamError
 from stream_assets.secrets import pii_salt
 from stream_assets.settings import Settings
+
+ERROR_CLASS = "error_class"
+"""Metadata of a failed step: data or code."""
 
 
 class EngineResource(LazyPySparkResource):
@@ -58,20 +62,24 @@ class EngineResource(LazyPySparkResource):
     def guarded(self) -> Iterator[SparkSession]:
         """A session for the body of a step, whose failures tell a person what happened.
 
-        A server that went away is worth a retry, on a new server; an error raised on purpose is not.
+        Only a transient failure is worth another attempt; data and code stay as they are until somebody mends them.
         """
         session = self.spark_session
         try:
             yield session
-        except StreamError as error:
-            raise dg.Failure(description=str(error), allow_retries=False) from error
-        except (PySparkException, grpc.RpcError) as error:
-            if not is_gone(str(error)):
-                raise
-            raise EngineError(
-                "The Spark server went away in the middle of this step. Nothing is half-written: a table changes in one commit or not at "
-                "all. The next attempt starts a new server."
-            ) from error
+        except dg.Failure:
+            raise
+        except Exception as error:
+            kind = classify(error)
+            if kind != "transient":
+                text = str(error) if isinstance(error, StreamError) else f"{type(error).__name__}: {error}"
+                raise dg.Failure(text, metadata={ERROR_CLASS: kind}, allow_retries=False) from error
+            if isinstance(error, PySparkException | grpc.RpcError) and is_gone(str(error)):
+                raise EngineError(
+                    "The Spark server went away in the middle of this step. Nothing is half-written: a table changes in one commit or "
+                    "not at all. The next attempt starts a new server."
+                ) from error
+            raise
         finally:
             self._sessions.pop(threading.get_ident(), None)
             with suppress(Exception):

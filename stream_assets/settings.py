@@ -69,6 +69,14 @@ FIELDS = {
         "our own server's",
         "What the Connect worker makes the password of Postgres from, such as `${file:…}`.",
     ),
+    "STREAM_ROLLBACK_DAYS": (
+        "`30`",
+        "History younger than this is never vacuumed: how far back a table can be restored.",
+    ),
+    "STREAM_REPORT_DAYS": ("`90`", "Reports and logs of runs are kept this long."),
+    "STREAM_PRICE_GB_MONTH": ("`0.023`", "What storing a GB for a month costs, for `stream cost`."),
+    "STREAM_PRICE_CORE_HOUR": ("`0.05`", "What a core of the engine costs per hour, for `stream cost`."),
+    "STREAM_COST_BUDGET": ("unset", "Most that a month may cost; more is an alert."),
     "STREAM_ALERT_SLACK_URL": ("unset", "Slack incoming webhook that gets alerts. A secret."),
     "STREAM_ALERT_WEBHOOK_URL": ("unset", "Any other address that gets alerts as JSON. A secret."),
     "STREAM_ALERT_WEBHOOK_SECRET": ("unset", "Key that signs what the webhook gets (HMAC-SHA256). A secret."),
@@ -252,6 +260,11 @@ class Settings:
     jars: Path
     pii_salt: str | None = field(repr=False)
     schedules_on: bool
+    rollback_days: float
+    report_days: float
+    price_gb_month: float
+    price_core_hour: float
+    cost_budget: float | None
     alerts: AlertSettings
     live: LiveSettings
 
@@ -282,6 +295,11 @@ class Settings:
             jars=_path(env, "STREAM_JARS", Path("~/.cache/stream/jars")),
             pii_salt=env.get("STREAM_PII_SALT") or None,
             schedules_on=_switch(env, "STREAM_SCHEDULES"),
+            rollback_days=_number(env, "STREAM_ROLLBACK_DAYS", 30),
+            report_days=_number(env, "STREAM_REPORT_DAYS", 90),
+            price_gb_month=_number(env, "STREAM_PRICE_GB_MONTH", 0.023),
+            price_core_hour=_number(env, "STREAM_PRICE_CORE_HOUR", 0.05),
+            cost_budget=_number(env, "STREAM_COST_BUDGET", 0) or None,
             alerts=AlertSettings.from_env(env, home),
             live=LiveSettings.from_env(env),
         )
@@ -307,6 +325,11 @@ class Settings:
             "STREAM_SPARK_IDLE_MINUTES": str(self.spark_idle_minutes),
             "STREAM_JARS": str(self.jars),
             "STREAM_SCHEDULES": "on" if self.schedules_on else "off",
+            "STREAM_ROLLBACK_DAYS": str(self.rollback_days),
+            "STREAM_REPORT_DAYS": str(self.report_days),
+            "STREAM_PRICE_GB_MONTH": str(self.price_gb_month),
+            "STREAM_PRICE_CORE_HOUR": str(self.price_core_hour),
+            "STREAM_COST_BUDGET": str(self.cost_budget or ""),
             **self.alerts.to_env(),
             **self.live.to_env(),
         }

@@ -16,18 +16,9 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from stream_assets.engine.server import Connection, connect
 from stream_assets.settings import Settings
 
-LAYERS = ("bronze", "silver", "quarantine", "gold", "live")
+LAYERS = ("bronze", "silver", "quarantine", "audit", "gold", "live")
 REGISTERED = "stream_registered"
 """An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
-_SERVER_GONE = (
-    "UNAVAILABLE",
-    "failed to connect",
-    "Connection refused",
-    "Connection reset",
-    "Socket closed",
-    "INVALID_HANDLE",
-    "stopped SparkContext",
-)
 _WHOLE_FILE = str(1 << 40)
 
 
@@ -58,11 +49,6 @@ def use_token(connection: Connection) -> None:
         os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = connection.token
 
 
-def is_gone(error: str) -> bool:
-    """Whether the text of an error means that the server, and not the query, failed."""
-    return any(sign in error for sign in _SERVER_GONE)
-
-
 def register_lake(spark: SparkSession, settings: Settings) -> None:
     """Make the catalogue say what the lake holds.
 
@@ -72,12 +58,12 @@ def register_lake(spark: SparkSession, settings: Settings) -> None:
     known = {row.namespace for row in spark.sql("show databases").collect()}
     if REGISTERED in known:
         return
-    found = [(layer, name) for layer in LAYERS for name in _tables(settings, layer)]
+    found = lake_tables(settings)
     for layer in LAYERS:
         if layer not in known:
             spark.sql(f"create database if not exists `{layer}`")
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda table: register(spark, settings, *table), found))
+        list(pool.map(lambda table: register(spark, settings, *table.split("/")), found))
     spark.sql(f"create database if not exists `{REGISTERED}`")
 
 
@@ -93,10 +79,15 @@ def quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
+def lake_tables(settings: Settings) -> list[str]:
+    """Every table that the lake holds (`silver/orders`), in the order data flows."""
+    return [f"{layer}/{name}" for layer in LAYERS for name in _tables(settings, layer)]
+
+
 def _tables(settings: Settings, layer: str) -> list[str]:
     filesystem, path = filesystem_of(f"{settings.lake}/{layer}")
     folders = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    names = [f.base_name for f in folders if f.type == fs.FileType.Directory]
+    names = sorted(f.base_name for f in folders if f.type == fs.FileType.Directory)
     logs = filesystem.get_file_info([f"{path}/{name}/_delta_log" for name in names]) if names else []
     return [name for name, log in zip(names, logs, strict=True) if log.type == fs.FileType.Directory]
 

@@ -18,8 +18,9 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
+from stream_assets.engine.failures import is_transient
 from stream_assets.engine.server import Connection
-from stream_assets.engine.session import give_up_early, is_gone, use_token
+from stream_assets.engine.session import give_up_early, use_token
 from stream_assets.gold.project import DbtError, GoldProject, keep_newest
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -27,9 +28,6 @@ _ONE_AT_A_TIME = threading.Lock()
 
 KEPT_RUNS = 30
 """How many runs' logs and compiled models are kept."""
-
-_LOST_RACE = ("CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-"""Signs of a write that came second; the next attempt may come first."""
 
 _RESULTS = {"LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult"}
 
@@ -93,7 +91,7 @@ def _raise_failures(done: Future[Any], output: Path) -> None:
     listing = "\n".join(f"- {result.node.name}: {_gist(result.message)}" for result in failed)
     message = f"{len(failed)} dbt nodes failed:\n{listing}\nThe whole story is in {output / 'dbt.log'}."
     texts = [str(result.message) for result in failed]
-    if any(is_gone(text) or any(sign in text for sign in _LOST_RACE) for text in texts):
+    if any(is_transient(text) for text in texts):
         raise PySparkException(message)
     raise DbtError(message)
 

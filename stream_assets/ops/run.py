@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
@@ -91,7 +91,12 @@ def run_range(
             days = known_days(partitions, days | runner.execute(bronze, first, last))
         if rest := wanted - bronze:
             for start, end in day_ranges(days):
+                errors, gates = len(result.errors), len(result.failed_gates)
                 runner.execute(rest, start, end)
+                failed = failed_datasets(result.errors[errors:], result.failed_gates[gates:])
+                # Gold is one step below all of Silver, so one bad dataset skipped it: what is made of others goes on.
+                if failed and (spared := unaffected_gold(graph, rest, failed)):
+                    runner.execute(spared, start, end)
     result.days = [day.isoformat() for day in sorted(days)]
     result.duration_seconds = round(time.monotonic() - started, 2)
     result.rows_processed = sum(facts["rows"] for name, facts in result.assets.items() if name.startswith("bronze/"))
@@ -99,6 +104,19 @@ def run_range(
     _report_quality(settings, defs, contracts, result, report)
     _store(settings, result)
     return result
+
+
+def failed_datasets(errors: Iterable[Mapping[str, str]], gates: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Datasets whose Silver was not made, by their failed steps and gates."""
+    steps = {error["step"].removeprefix("refine_") for error in errors if error["step"].startswith("refine_")}
+    layers = [gate["asset"].split("/") for gate in gates]
+    return steps | {name for layer, name in layers if layer == "silver"}
+
+
+def unaffected_gold(graph: Any, wanted: set[dg.AssetKey], failed: Iterable[str]) -> set[dg.AssetKey]:
+    """The Gold tables among these that are made of no failed dataset."""
+    bad = dg.AssetSelection.assets(*[dg.AssetKey(["silver", name]) for name in failed]).downstream().resolve(graph)
+    return {key for key in wanted - bad if key.path[0] == "gold"}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 import dagster as dg
 
 from stream_assets.contracts.model import Contract
+from stream_assets.quality.gates import is_gate
 from stream_assets.quality.outcomes import Outcome
 from stream_assets.quality.profile import profiled
 
@@ -35,17 +36,6 @@ def silver_checks(contract: Contract) -> dict[str, str]:
     }
     promised = {"completeness__table__row_count": "Each day has as many records as the contract promises."}
     return SILVER_CHECKS | (promised if contract.row_counts else {}) | drift
-
-
-GATES = {"completeness__delivery__landed", "completeness__table__reconciled"}
-"""Checks that are gates unless a contract says otherwise: when they fail, the data cannot be accounted for."""
-
-
-def is_gate(contract: Contract, check: str) -> bool:
-    """Whether a failure of this check stops what is downstream, dbt models included."""
-    given = contract.setting(check).strictness
-    is_frozen = contract.drift == "freeze" and check == "validity__schema__drift"
-    return given == "gate" or (given is None and (check in GATES or is_frozen))
 
 
 def check_specs(key: dg.AssetKey, contract: Contract, checks: dict[str, str]) -> list[dg.AssetCheckSpec]:

@@ -1,21 +1,20 @@
 """Silver and quarantine as Dagster assets: one step per contract makes both, one event day per partition."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
-from pyspark.sql import SparkSession
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
 from stream_assets.quality import outcomes as judge
 from stream_assets.quality.checks import check_results, check_specs, silver_checks
-from stream_assets.quality.drift import judge_days
 from stream_assets.quality.report import latest_page
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
+from stream_assets.silver.audit import explain, judge_entries
 from stream_assets.silver.publish import quarantine_table, silver_table
 from stream_assets.silver.refine import Entries, Refinement, refine
 from stream_assets.sla.policies import freshness_policy
@@ -48,13 +47,15 @@ def _silver_assets(
         days = partition_days(context)
         with engine.guarded() as spark:
             done = refine(spark, engine.settings, contract, days, run_id=context.run_id, salt=engine.pii_salt())
-            outcomes = _judge(spark, contract, days, done)
+        outcomes = _judge(contract, done)
         context.log.info(f"{contract.name}: refined {len(done.refined)} of {len(days)} days. {outcomes[0].summary}")
-        if silver in context.selected_asset_keys:
-            yield dg.MaterializeResult(silver, metadata=_metadata(done, "accepted"))
-        if quarantine in context.selected_asset_keys:
-            yield dg.MaterializeResult(quarantine, metadata=_metadata(done, "quarantined"))
+        for key, counted in ((silver, "accepted"), (quarantine, "quarantined")):
+            if key in context.selected_asset_keys and not done.withheld:
+                yield dg.MaterializeResult(key, metadata=_metadata(done, counted))
         yield from check_results(silver, contract, outcomes, context.selected_asset_check_keys)
+        if done.withheld:
+            _tell_published(context, done, (silver, quarantine))
+            raise dg.Failure(explain(engine.settings, contract, done.withheld), allow_retries=False)
 
     return refine_records
 
@@ -119,35 +120,22 @@ def _metadata(done: Refinement, counted: str) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _judge(spark: SparkSession, contract: Contract, days: Sequence[date], done: Refinement) -> list[judge.Outcome]:
-    """Every check of Silver, from the ledger and one cheap count of Bronze."""
-    entries, history, limit = done.days, done.history, contract.limit
+def _tell_published(context: dg.AssetExecutionContext, done: Refinement, keys: Sequence[dg.AssetKey]) -> None:
+    """Days of the same run that passed were published: Dagster knows them one by one, since the step itself fails."""
+    for key in keys:
+        if key in context.selected_asset_keys:
+            for day in done.refined:
+                context.log_event(dg.AssetMaterialization(key, partition=day.isoformat()))
+
+
+def _judge(contract: Contract, done: Refinement) -> list[judge.Outcome]:
+    """Every check of Silver, from what was counted. A day that was withheld is judged by what it would have become."""
+    entries = {**done.days, **done.withheld}
+    newest = _newest({**done.history, **done.days})
     return [
-        judge.judge_reconciliation(entries, _landed(spark, contract, days)),
-        *[
-            judge.judge_rules(entries, family, limit(f"{family}__table__rejected_share", judge.MAX_REJECTED))
-            for family in ("completeness", "validity")
-        ],
-        judge.judge_warnings(entries),
-        judge.judge_drift(contract, entries),
-        *([judge.judge_row_count(contract, entries)] if contract.row_counts else []),
-        *judge_days(contract, entries, history),
-        judge.judge_freshness(contract, _newest({**history, **entries}), datetime.now(UTC)),
+        *judge_entries(contract, entries, done.history, done.landed),
+        judge.judge_freshness(contract, newest, datetime.now(UTC)),
     ]
-
-
-def _landed(spark: SparkSession, contract: Contract, days: Sequence[date]) -> dict[str, int]:
-    """Records Bronze holds per event day, counted there and not by refining."""
-    if not delta.exists(spark, f"bronze.{contract.name}"):
-        return {}
-    rows = (
-        spark.table(f"`bronze`.`{contract.name}`")
-        .where(delta.in_days("_event_date", days))
-        .groupBy("_event_date")
-        .count()
-        .collect()
-    )
-    return {row["_event_date"].isoformat(): row["count"] for row in rows}
 
 
 def _newest(entries: Entries) -> datetime | None:

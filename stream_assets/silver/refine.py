@@ -23,6 +23,7 @@ from stream_assets.engine.log import read_ledger, read_positions
 from stream_assets.errors import LakeError
 from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
+from stream_assets.silver.audit import VERDICT, audit_table, failed_gates
 from stream_assets.silver.conform import NOTHING, Spread, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
 from stream_assets.sources.changes import ALL_KEYS
@@ -48,6 +49,10 @@ class Refinement:
     """Days written by this run; the others were up to date."""
     history: Entries = field(default_factory=dict)
     """Everything Silver's ledger said before."""
+    withheld: Entries = field(default_factory=dict)
+    """Days that failed a gate and were not published: what was counted, and the verdict."""
+    landed: dict[str, int] = field(default_factory=dict)
+    """Records Bronze holds per day asked for, counted there and not by refining."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,19 @@ class Task:
     run_id: str
     salt: str
     spread: Spread
+    history: Entries
+    """What Silver's ledger said before."""
+    withheld: Entries
+    """Days in audit: what they deliver is in no table."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What one round did: entries of the days it published and of those it withheld, and what Bronze holds of them."""
+
+    published: Entries
+    withheld: Entries
+    landed: dict[str, int]
 
 
 def refine(
@@ -72,25 +90,45 @@ def refine(
     delta.ensure(spark, silver)
     delta.ensure(spark, quarantine)
     before = read_ledger(silver.path, days)
-    written: Entries = {}
+    audited = {d: e for d, e in read_ledger(audit_table(settings, contract).path, days).items() if VERDICT in e}
+    done = Done({}, {}, {})
     refined: set[date] = set()
     # Whatever lands while a day is computed would be missing from it, and a slow run would undo a quicker one: look again.
     for _ in range(MAX_ROUNDS):
-        landed = read_ledger(settings.table_path("bronze", contract.name), deliveries_of(contract, days))
-        inputs = input_fingerprints(landed, contract, days)
-        known = {**before, **written}
+        landed, inputs = _look(settings, contract, days)
+        known = {**before, **done.published, **done.withheld}
         stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
         if not stale or not landed:
             break
-        task = Task(
-            settings, _as_landed(settings, contract), stale, inputs, run_id, salt, _spread(landed, contract, stale)
-        )
-        written = {**written, **_refine(spark, task)}
+        spread, withheld = _spread(landed, contract, stale), {**audited, **done.withheld}
+        law, history = _as_landed(settings, contract), {**before, **done.published}
+        task = Task(settings, law, stale, inputs, run_id, salt, spread, history, withheld)
+        done = _together(done, _refine(spark, task))
         refined.update(stale)
-    known = {**before, **written}
+    known = {**before, **done.published}
+    uncounted = [day for day in days if day.isoformat() not in done.landed]
     return Refinement(
-        {d: known[d] for d in (day.isoformat() for day in days) if d in known}, tuple(sorted(refined)), before
+        {d: known[d] for d in (day.isoformat() for day in days) if d in known},
+        tuple(sorted(day for day in refined if day.isoformat() in done.published)),
+        before,
+        done.withheld,
+        {**done.landed, **(count_bronze(spark, contract, uncounted) if uncounted else {})},
     )
+
+
+def _look(settings: Settings, contract: Contract, days: Sequence[date]) -> tuple[Entries, dict[str, str]]:
+    """What has landed by now, and what each day would be computed from."""
+    landed = read_ledger(settings.table_path("bronze", contract.name), deliveries_of(contract, days))
+    return landed, input_fingerprints(landed, contract, days)
+
+
+def _together(earlier: Done, later: Done) -> Done:
+    """Two rounds as one. A day that the later one decided upon is no longer what the earlier one made of it."""
+    decided = {*later.published, *later.withheld}
+    published, withheld = (
+        {d: e for d, e in part.items() if d not in decided} for part in (earlier.published, earlier.withheld)
+    )
+    return Done({**published, **later.published}, {**withheld, **later.withheld}, {**earlier.landed, **later.landed})
 
 
 def deliveries_of(contract: Contract, days: Sequence[date]) -> list[date]:
@@ -129,24 +167,77 @@ def _as_landed(settings: Settings, contract: Contract) -> Contract:
     return contract if is_followed else replace(contract, servers=(files,))
 
 
-def _refine(spark: SparkSession, task: Task) -> Entries:
+def _refine(spark: SparkSession, task: Task) -> Done:
     contract = task.contract
-    bronze = read_bronze(spark, contract, task.days)
+    others = [date.fromisoformat(day) for day in task.withheld if date.fromisoformat(day) not in task.days]
+    bronze = read_bronze(spark, contract, task.days, without=others)
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
     conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        entries = _entries(conformed, task)
+        entries, landed = _entries(conformed, task), count_bronze(spark, contract, task.days)
         stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
-        _set_aside(spark, task, stamped, entries)
-        _publish(spark, task, stamped, Commit(task.run_id, contract.name, "silver", contract.version, entries))
-        return entries
+        guilty = failed_gates(contract, entries, task.history, landed)
+        withheld = {day: {**entries[day], VERDICT: gates} for day, gates in _settled(task, guilty).items()}
+        if guilty:
+            if withheld:
+                _keep_attempt(spark, task, stamped, withheld)
+            entries = {day: entry for day, entry in entries.items() if day not in guilty}
+            good = [day for day in task.days if day.isoformat() not in guilty]
+            task = replace(task, days=good, withheld=task.withheld | withheld)
+            if task.days and contract.kind == "entity":
+                # Versions of one key depend on each other, across deliveries: without the withheld ones all is ranked anew.
+                return _together(Done({}, withheld, landed), _refine(spark, task))
+            stamped = stamped.where(delta.in_days("_event_date", task.days))
+        if task.days:
+            _set_aside(spark, task, stamped, entries)
+            _publish(spark, task, stamped, Commit(task.run_id, contract.name, "silver", contract.version, entries))
+            _release(task, stamped, entries)
+        return Done(entries, withheld, landed)
     finally:
         conformed.unpersist()
 
 
-def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -> DataFrame:
-    """The Bronze rows from which these days are computed."""
+def _settled(task: Task, guilty: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Without days that something landed for while they were computed: those are computed again, not condemned."""
+    if not guilty:
+        return guilty
+    _, now = _look(task.settings, task.contract, task.days)
+    return {day: gates for day, gates in guilty.items() if now[day] == task.inputs[day]}
+
+
+def _keep_attempt(spark: SparkSession, task: Task, conformed: DataFrame, withheld: Entries) -> None:
+    """Put what was computed of the days that failed a gate where people can look at it and readers do not."""
+    table = audit_table(task.settings, task.contract)
+    delta.ensure(spark, table)
+    days = [date.fromisoformat(day) for day in withheld]
+    commit = Commit(task.run_id, task.contract.name, "audit", task.contract.version, withheld)
+    delta.replace_days(table, conformed.where(delta.in_days("_event_date", days)), days=days, commit=commit)
+
+
+def _release(task: Task, conformed: DataFrame, entries: Entries) -> None:
+    """Take days that pass now out of audit."""
+    released = {day: {"inputs": entry["inputs"]} for day, entry in entries.items() if day in task.withheld}
+    if released:
+        days = [date.fromisoformat(day) for day in released]
+        commit = Commit(task.run_id, task.contract.name, "audit", task.contract.version, released)
+        table = audit_table(task.settings, task.contract)
+        delta.replace_days(table, conformed.where("false"), days=days, commit=commit)
+
+
+def count_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -> dict[str, int]:
+    """Records Bronze holds per event day: one small dictionary column, no payload is read."""
+    if not delta.exists(spark, f"bronze.{contract.name}"):
+        return {}
+    bronze = spark.table(f"`bronze`.`{contract.name}`").where(delta.in_days("_event_date", days))
+    rows = bronze.groupBy("_event_date").count().collect()
+    return {day.isoformat(): 0 for day in days} | {row["_event_date"].isoformat(): row["count"] for row in rows}
+
+
+def read_bronze(
+    spark: SparkSession, contract: Contract, days: Sequence[date], *, without: Sequence[date] = ()
+) -> DataFrame:
+    """The Bronze rows from which these days are computed, `without` deliveries that are withheld."""
     bronze = spark.table(f"`bronze`.`{contract.name}`").drop(
         "_run_id", "_contract_version", "_message_key", "_message_headers"
     )
@@ -157,12 +248,12 @@ def read_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -
     if contract.kind == "reference":
         return own
     if contract.is_change_log and not own.where(F.col("_key") == ALL_KEYS).isEmpty():
-        return bronze
+        return bronze.where(f"not ({delta.in_days('_delivery_date', without)})")
     silver = spark.table(f"`silver`.`{contract.name}`").where(delta.in_days("_delivery_date", days))
     touched = own.select("_key").union(silver.select("_key"))
     if contract.is_change_log:
         touched = touched.union(spark.range(1).select(F.lit(ALL_KEYS).cast("bigint")))
-    history = bronze.where(f"not ({delta.in_days('_delivery_date', days)})").join(
+    history = bronze.where(f"not ({delta.in_days('_delivery_date', [*days, *without])})").join(
         F.broadcast(touched.distinct()), "_key", "left_semi"
     )
     return own.unionByName(history.select(*own.columns))

@@ -41,6 +41,8 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         ("backfill",),
         ("backfill", "plan"),
         ("backfill", "run"),
+        ("maintain",),
+        ("doctor",),
     ],
 )
 def test_help_everywhere(verb: tuple[str, ...]) -> None:

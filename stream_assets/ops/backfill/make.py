@@ -139,7 +139,10 @@ def _with_landing(assets: Iterable[str]) -> tuple[str, ...]:
 def scopes_of(lake: Lake, request: Request, assets: Sequence[str]) -> dict[str, Scope]:
     """The days each dataset is looked at, by the reason."""
     contracts, today = lake.contracts, lake.today
-    starts = {name: c.history_start - timedelta(days=c.max_lateness) for name, c in contracts.items()}
+    starts = {
+        name: max(c.history_start - timedelta(days=c.max_lateness), today - c.retention)
+        for name, c in contracts.items()
+    }
     oldest = min(starts.values(), default=today)
     if request.reason == "bug":
         if not (request.first and request.last) or request.first > request.last:

@@ -9,7 +9,8 @@ import pytest
 
 from stream_assets.quality import drift
 from stream_assets.quality import outcomes as judge
-from stream_assets.quality.checks import BRONZE_CHECKS, GATES, SILVER_CHECKS, is_gate
+from stream_assets.quality.checks import BRONZE_CHECKS, SILVER_CHECKS
+from stream_assets.quality.gates import GATES, is_gate
 from tests.documents import contract, document
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""Keeping the lake in order: compaction, vacuum, retention by contract, pruning of old reports."""
