@@ -13,6 +13,7 @@ from stream_assets.ops.automation import build_automation
 from stream_assets.ops.broken import build_broken
 from stream_assets.ops.budgets import watch_budgets
 from stream_assets.ops.captures import watch_captures
+from stream_assets.ops.cost.instance import watch_cost
 from stream_assets.ops.executor import thread_executor
 from stream_assets.ops.maintenance.jobs import build_maintenance
 from stream_assets.resources import EngineResource
@@ -38,7 +39,9 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
         build_live(dict(contracts), views),
         build_automation(settings, datasets, partitions),
         build_maintenance(settings),
-        build_alerts(settings, [watch_budgets(settings, datasets), watch_captures(settings, datasets)]),
+        build_alerts(
+            settings, [watch_budgets(settings, datasets), watch_cost(settings), watch_captures(settings, datasets)]
+        ),
         build_broken((*contracts.broken, *views.broken)),
         dg.Definitions(resources={"engine": EngineResource.from_settings(settings)}, executor=thread_executor),
     )

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_assets.commands import backfill, cdc, services, streams, topics
+from stream_assets.commands.cost import cost
 from stream_assets.commands.doctor import doctor
 from stream_assets.commands.maintain import maintain
 from stream_assets.contracts.load import ContractSet, load_contracts
@@ -42,6 +43,7 @@ app.add_typer(streams.app, name="streams")
 app.add_typer(topics.app, name="topics")
 app.command()(maintain)
 app.command()(doctor)
+app.command()(cost)
 console = Console(highlight=False, file=sys.stdout)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from stream_assets.engine.failures import is_gone  # noqa: F401 whoever opens a session asks here
 from stream_assets.engine.server import Connection, connect
 from stream_assets.settings import Settings
 

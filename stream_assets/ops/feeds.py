@@ -21,7 +21,8 @@ from stream_assets.bronze.assets import landing_metadata
 from stream_assets.bronze.follow import catch_up
 from stream_assets.bronze.land import Landing
 from stream_assets.contracts.model import Contract
-from stream_assets.engine.session import is_gone, open_session
+from stream_assets.engine.failures import is_gone
+from stream_assets.engine.session import open_session
 from stream_assets.keys import asset_key
 from stream_assets.settings import Settings
 from stream_assets.streaming.control import Control

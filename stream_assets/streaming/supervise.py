@@ -23,9 +23,10 @@ from filelock import Timeout
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from stream_assets.engine.failures import is_gone
 from stream_assets.engine.log import count_rows
 from stream_assets.engine.server import connect
-from stream_assets.engine.session import give_up_early, is_gone, open_session, use_token
+from stream_assets.engine.session import give_up_early, open_session, use_token
 from stream_assets.errors import StreamError
 from stream_assets.streaming.control import Control, Facts
 from stream_assets.streaming.queries import Streams

@@ -43,6 +43,7 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         ("backfill", "run"),
         ("maintain",),
         ("doctor",),
+        ("cost",),
     ],
 )
 def test_help_everywhere(verb: tuple[str, ...]) -> None:

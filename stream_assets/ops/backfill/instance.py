@@ -83,7 +83,7 @@ def _under_way(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
 
 def read_history(instance: dg.DagsterInstance, lake: Lake) -> History:
     """Durations of past steps, and the rows each worked on by the ledger. Newest last."""
-    rows = dict(_rows_by_run(lake))
+    rows = dict(rows_by_run(lake))
     steps: list[StepRun] = []
     overheads: list[float] = []
     records = instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS]), limit=LOOKED_AT)
@@ -108,7 +108,7 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def _rows_by_run(lake: Lake) -> Iterable[tuple[tuple[str, str], int]]:
+def rows_by_run(lake: Lake) -> Iterable[tuple[tuple[str, str], int]]:
     """Rows that each step of each run worked on: those of the days it wrote, or of the Gold tables."""
     gold: dict[str, int] = {}
     for name in lake.contracts:

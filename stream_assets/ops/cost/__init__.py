@@ -1,0 +1,1 @@
+"""What the lake costs, where, and what would make it cheaper."""
