@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from stream_assets.errors import StreamError
 from stream_assets.settings import Settings
@@ -88,7 +88,16 @@ def show_status(told: dict[str, Any]) -> None:
     )
     console.print(state)
     table = Table(
-        "stream", "state", "rows in", "rows/s", "behind", "watermark", "state rows", "late", "served", "restarts"
+        Column("stream", no_wrap=True),
+        Column("state", no_wrap=True),
+        "rows in",
+        "rows/s",
+        "behind",
+        "watermark",
+        "state rows",
+        "late",
+        "served",
+        "restarts",
     )
     for one in told["streams"]:
         behind = f"{one['lag_seconds']:.0f} s ({one['lag_versions']})" if one["lag_versions"] else "0 s"
