@@ -61,7 +61,9 @@ def prove(spark: SparkSession, streams: Streams, view: View) -> Proof:
     if newest is None:
         return Proof(0, 0, late.count())
     closed = F.col("window_end") <= F.lit(newest) - F.expr(horizon)
-    differing = _compare(expected.where(closed), served.where(closed), view.key)
+    # Computed once and cut off from its plan: Spark loses a generator's columns when one plan is used on both sides.
+    computed = expected.where(closed).localCheckpoint()
+    differing = _compare(computed, served.where(closed), view.key)
     return Proof(
         compared=served.where(closed).count(),
         open_windows=served.where(~closed).count(),
