@@ -57,8 +57,8 @@ def command(url: str, name: str, verb: Literal["pause", "resume", "stop"]) -> No
 
 
 def restart(url: str, name: str) -> None:
-    """Start a connector and its task again, if they failed."""
-    _ask(url, "POST", f"/connectors/{quote(name)}/restart?includeTasks=true&onlyFailed=true")
+    """Start a connector and its task again, if they failed. A new one that has no state yet has not failed either."""
+    _ask(url, "POST", f"/connectors/{quote(name)}/restart?includeTasks=true&onlyFailed=true", missing=None)
 
 
 def forget_offsets(url: str, name: str) -> None:
