@@ -17,6 +17,12 @@ from stream_assets.commands import backfill, cdc, services, streams, topics
 from stream_assets.commands.cost import cost
 from stream_assets.commands.doctor import doctor
 from stream_assets.commands.maintain import maintain
+from stream_assets.commands import backfill, cdc, services, streams
+from stream_assets.commands.erase import erase
+from stream_assets.commands.quarantine import app as quarantine_app
+from stream_assets.commands.quarantine import replay
+from stream_assets.commands.rollback import rollback
+from stream_assets.commands.why import why
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
@@ -33,6 +39,11 @@ engine_app = typer.Typer(no_args_is_help=True, help="The embedded Spark server."
 dbt_app = typer.Typer(no_args_is_help=True, help="The dbt project that makes Gold.")
 alerts_app = typer.Typer(no_args_is_help=True, help="What is wrong now, and whether people hear of it.")
 app.add_typer(contracts_app, name="contracts")
+app.add_typer(quarantine_app, name="quarantine")
+app.command("rollback")(rollback)
+app.command("replay")(replay)
+app.command("why")(why)
+app.command("erase")(erase)
 app.add_typer(engine_app, name="engine")
 app.add_typer(dbt_app, name="dbt")
 app.add_typer(alerts_app, name="alerts")

@@ -110,6 +110,7 @@ def landing_metadata(landing: Landing) -> dict[str, dg.MetadataValue]:
         "dagster/partition_row_count": dg.MetadataValue.int(sum(landing.rows.values())),
         "days_landed": dg.MetadataValue.int(len(landing.landed)),
         "days_unchanged": dg.MetadataValue.int(len(landing.rows) - len(landing.landed)),
+        "days_held": dg.MetadataValue.json([day.isoformat() for day in landing.held]),
         TOUCHED: dg.MetadataValue.json([day.isoformat() for day in landing.touched]),
         **_topic_metadata(landing),
         "files_set_aside": dg.MetadataValue.json({f.source: f.problem for f in landing.problems}),

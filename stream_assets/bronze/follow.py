@@ -26,6 +26,7 @@ from stream_assets.engine.log import Ledger, read_positions, read_whole_ledger, 
 from stream_assets.errors import DeliveryError
 from stream_assets.services.addresses import KafkaAddress, kafka
 from stream_assets.settings import Settings
+from stream_assets.sources.erasures import split_erased
 from stream_assets.sources.kafka import Marks, Offsets, Positions, Slice, look_at, next_slice, read_messages
 from stream_assets.sources.topics import consumer_group, ensure_topic, topic_of
 
@@ -65,6 +66,7 @@ class Follower:
         """The rows of a slice as Bronze holds them."""
         group = consumer_group(self.contract)
         messages = read_messages(self.spark, self.address, self.topic, part, group=group)
+        messages, _ = split_erased(messages, self.contract, self.settings)
         stamped = stamp(messages.coalesce(1 + part.size // RECORDS_PER_FILE), self.contract, ())
         return stamped.select(
             "*", F.lit(self.run_id).alias("_run_id"), F.lit(self.contract.version).alias("_contract_version")
@@ -115,7 +117,7 @@ def catch_up(
     positions, marks = Positions.from_page(known.positions), follow.marks()
     return Landing(
         rows={day: sum(n for (d, _), n in counted.items() if d == day) for day in asked},
-        expected={date.fromisoformat(d): entry["rows_in"] for d, entry in entries.items()},
+        expected={date.fromisoformat(d): entry["rows_in"] - entry.get("erased", 0) for d, entry in entries.items()},
         landed=landed,
         touched=tuple(sorted({day for step in steps for day in step.touched})),
         entries=entries,
@@ -210,6 +212,7 @@ def _entry(before: Mapping[str, Any], rows: Sequence[Row], part: Slice) -> dict[
         "sources": sources,
         "unreadable": before.get("unreadable", {}),
         "from_topic": True,
+        **{name: before[name] for name in ("corrections", "erased") if name in before},
     }
 
 

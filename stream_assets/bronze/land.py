@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
+from stream_assets.engine.held import is_held
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import read_ledger
 from stream_assets.engine.session import one_task_per_file
@@ -20,6 +21,8 @@ from stream_assets.errors import LakeError
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
 from stream_assets.sources.changes import ALL_KEYS, TRUNCATE, peek
+from stream_assets.sources.corrections import is_correction
+from stream_assets.sources.erasures import split_erased
 from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
 
 LANDING_VERSION = 2
@@ -50,6 +53,8 @@ class Landing:
     """Topics: the next offset of each partition."""
     lag: dict[str, int] = field(default_factory=dict)
     """Topics: offsets not yet landed, by topic and partition."""
+    held: tuple[date, ...] = ()
+    """Days that were rolled back and stay as they are until their delivery changes."""
 
 
 def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
@@ -84,42 +89,67 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     deliveries = [d for d in found if d.is_complete]
     before = read_ledger(table.path, days)
     changed = [d for d in deliveries if delivered_files(before.get(d.day.isoformat(), {})) != landing_fingerprint(d)]
+    held = {d.day for d in changed if is_held(before.get(d.day.isoformat(), {}), landing_fingerprint(d))}
+    changed = [d for d in changed if d.day not in held]
     _refuse_mixture(contract, [d.day for d in changed if before.get(d.day.isoformat(), {}).get("from_topic")])
     # Event days that lose a record are touched as much as those that get one.
     replaced = [d.day for d in changed if d.day.isoformat() in before]
     lost = {event for _, event in count_records(spark, table, replaced)} if replaced else set()
-    written = {d.day.isoformat(): _ledger_entry(d) for d in changed}
+    written = {d.day.isoformat(): _ledger_entry(d) | _corrections(before, d) for d in changed}
     if changed:
-        _write(spark, table, contract, changed, Commit(run_id, contract.name, "bronze", contract.version, written))
+        received, headers, erased = _receive(spark, settings, contract, changed)
+        written = {day: entry | ({"erased": erased[day]} if day in erased else {}) for day, entry in written.items()}
+        commit = Commit(run_id, contract.name, "bronze", contract.version, written)
+        _write(spark, table, contract, stamp(received, contract, headers), commit)
     known = {**before, **written}
     landed = tuple(d.day for d in changed)
     counts = count_records(spark, table, days)
     return Landing(
         rows={day: sum(n for (d, _), n in counts.items() if d == day) for day in days},
-        expected={d.day: d.rows for d in deliveries},
+        expected={
+            d.day: d.rows - known.get(d.day.isoformat(), {}).get("erased", 0) for d in deliveries if d.day not in held
+        },
         landed=landed,
         touched=tuple(sorted(lost | {event for delivered, event in counts if delivered in landed})),
         problems=tuple(f for d in deliveries for f in d.files if f.problem),
         incomplete=tuple(d.day for d in found if not d.is_complete),
         entries={d: known[d] for d in (day.isoformat() for day in days) if d in known},
         history=before,
+        held=tuple(sorted(held)),
     )
 
 
-def _write(
-    spark: SparkSession, table: delta.Table, contract: Contract, deliveries: Sequence[Delivery], commit: Commit
-) -> None:
+def _receive(
+    spark: SparkSession, settings: Settings, contract: Contract, deliveries: Sequence[Delivery]
+) -> tuple[DataFrame, list[str], dict[str, int]]:
+    """The records of these deliveries, the headers of their CSV files, and how many per day are of people who were erased."""
     files = [file for delivery in deliveries for file in delivery.readable]
+    headers = sorted({f.header for f in files if f.header})
     with one_task_per_file(spark):
-        received = read_files(spark, files)
-        headers = sorted({f.header for f in files if f.header})
-        rows = stamp(received, contract, headers).select(
-            "*",
-            *[F.lit(None).cast(table.columns[name][0]).alias(name) for name in ("_message_key", "_message_headers")],
-            F.lit(commit.run_id).alias("_run_id"),
-            F.lit(contract.version).alias("_contract_version"),
-        )
-        delta.replace_days(table, rows, days=[d.day for d in deliveries], commit=commit)
+        received, gone = split_erased(read_files(spark, files), contract, settings, headers)
+        counted = gone.groupBy("_delivery_date").count().collect() if gone else []
+    return received, headers, {row["_delivery_date"].isoformat(): row["count"] for row in counted}
+
+
+def _write(spark: SparkSession, table: delta.Table, contract: Contract, stamped: DataFrame, commit: Commit) -> None:
+    days = [date.fromisoformat(day) for day in commit.days]
+    rows = stamped.select(
+        "*",
+        *[F.lit(None).cast(table.columns[name][0]).alias(name) for name in ("_message_key", "_message_headers")],
+        F.lit(commit.run_id).alias("_run_id"),
+        F.lit(contract.version).alias("_contract_version"),
+    )
+    if any("corrections" in entry for entry in commit.days.values()):
+        # What people corrected is a delivery of its own: the producer's coming again does not take it away.
+        corrected = spark.table(table.qualified).where(delta.in_days("_delivery_date", days)).where(is_correction())
+        rows = rows.unionByName(corrected, allowMissingColumns=True)
+    with one_task_per_file(spark):
+        delta.replace_days(table, rows, days=days, commit=commit)
+
+
+def _corrections(before: dict[str, dict[str, Any]], delivery: Delivery) -> dict[str, str]:
+    known = before.get(delivery.day.isoformat(), {})
+    return {"corrections": known["corrections"]} if "corrections" in known else {}
 
 
 def _ledger_entry(delivery: Delivery) -> dict:
@@ -186,6 +216,7 @@ def count_records(
         .options(**then)
         .load(table.path)
         .where(delta.in_days("_delivery_date", days))
+        .where(~is_correction())
         .groupBy("_delivery_date", "_event_date")
         .count()
     )

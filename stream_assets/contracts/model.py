@@ -30,6 +30,8 @@ RESERVED_COLUMNS = (
     "_contract_version",
     "_violations",
     "_quarantined_at",
+    "_resolved_at",
+    "_resolution",
     "_raw_bytes",
     "_header",
     "_key",

@@ -32,10 +32,13 @@ class Commit:
     """Gold: fingerprint of the code of each model of the run."""
     inputs: Mapping[str, int] = field(default_factory=dict)
     """Gold: version that each table (`silver/orders`) had when the run began."""
+    restored: Mapping[str, Any] = field(default_factory=dict)
+    """Of a rollback: who asked for it, when and why, which runs it undid, and the version of each day it went back to."""
 
     def to_json(self) -> str:
         """The text stored as the commit's user metadata."""
-        page = {name: value for name, value in asdict(self).items() if value or name not in ("code", "inputs")}
+        seldom = ("code", "inputs", "restored")
+        page = {name: value for name, value in asdict(self).items() if value or name not in seldom}
         return json.dumps({"stream": FORMAT, **page}, sort_keys=True, separators=(",", ":"))
 
 

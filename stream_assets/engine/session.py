@@ -82,10 +82,11 @@ def quoted(text: str) -> str:
 
 def lake_tables(settings: Settings) -> list[str]:
     """Every table that the lake holds (`silver/orders`), in the order data flows."""
-    return [f"{layer}/{name}" for layer in LAYERS for name in _tables(settings, layer)]
+    return [f"{layer}/{name}" for layer in LAYERS for name in tables_in(settings, layer)]
 
 
-def _tables(settings: Settings, layer: str) -> list[str]:
+def tables_in(settings: Settings, layer: str) -> list[str]:
+    """The names of the tables that one layer holds."""
     filesystem, path = filesystem_of(f"{settings.lake}/{layer}")
     folders = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
     names = sorted(f.base_name for f in folders if f.type == fs.FileType.Directory)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -48,6 +49,28 @@ def read_instance(settings: Settings, defs: dg.Definitions, *, since: datetime) 
             assets=len(keys),
             traced=sum(key.path[0] == "bronze" or bool(graph.get(key).parent_keys) for key in keys),
         )
+
+
+def descendants(defs: dg.Definitions, asset: str) -> list[str]:
+    """Everything that is made of an asset, directly or not."""
+    graph = defs.resolve_asset_graph()
+    below = dg.AssetSelection.assets(dg.AssetKey(asset.split("/"))).downstream(include_self=False).resolve(graph)
+    return sorted(key.to_user_string() for key in below)
+
+
+def record_restored(settings: Settings, told: Mapping[str, tuple[Sequence[str], Mapping[str, Any]]]) -> None:
+    """Tell Dagster of partitions that were written outside of a run: asset → days and metadata."""
+    with dg.DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
+        for asset, (days, facts) in told.items():
+            for day in days:
+                instance.report_runless_asset_event(
+                    dg.AssetMaterialization(
+                        dg.AssetKey(asset.split("/")),
+                        partition=day,
+                        description=str(facts.get("description", "")),
+                        metadata={key: value for key, value in facts.items() if key != "description"},
+                    )
+                )
 
 
 def _count_runs(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, since: datetime) -> int:

@@ -19,6 +19,9 @@ from stream_assets.silver.publish import quarantine_table, silver_table
 from stream_assets.silver.refine import Entries, Refinement, refine
 from stream_assets.sla.policies import freshness_policy
 
+HELD = "days_held"
+"""Metadata: days that were rolled back and that this run therefore left alone."""
+
 
 def build_silver(
     settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
@@ -49,6 +52,8 @@ def _silver_assets(
             done = refine(spark, engine.settings, contract, days, run_id=context.run_id, salt=engine.pii_salt())
         outcomes = _judge(contract, done)
         context.log.info(f"{contract.name}: refined {len(done.refined)} of {len(days)} days. {outcomes[0].summary}")
+        if done.held:
+            context.log.warning(f"{contract.name}: {len(done.held)} days were rolled back and are held as they are.")
         for key, counted in ((silver, "accepted"), (quarantine, "quarantined")):
             if key in context.selected_asset_keys and not done.withheld:
                 yield dg.MaterializeResult(key, metadata=_metadata(done, counted))
@@ -115,6 +120,7 @@ def _metadata(done: Refinement, counted: str) -> dict[str, dg.MetadataValue]:
         "dagster/partition_row_count": dg.MetadataValue.int(totals[counted]),
         "days_refined": dg.MetadataValue.int(len(done.refined)),
         "days_unchanged": dg.MetadataValue.int(len(done.days) - len(done.refined)),
+        HELD: dg.MetadataValue.json([day.isoformat() for day in done.held]),
         "rows_per_broken_rule": dg.MetadataValue.json(rules),
         **{name: dg.MetadataValue.int(count) for name, count in totals.items()},
     }
@@ -133,9 +139,16 @@ def _judge(contract: Contract, done: Refinement) -> list[judge.Outcome]:
     entries = {**done.days, **done.withheld}
     newest = _newest({**done.history, **done.days})
     return [
-        *judge_entries(contract, entries, done.history, done.landed),
+        *judge_entries(contract, *_accountable(entries, done)),
         judge.judge_freshness(contract, newest, datetime.now(UTC)),
     ]
+
+
+def _accountable(entries: Entries, done: Refinement) -> tuple[Entries, Entries, dict[str, int]]:
+    """What is to add up. A held day was put back on purpose to rows that may be of another delivery."""
+    kept = {day.isoformat() for day in done.held}
+    counted = {d: n for d, n in done.landed.items() if d not in kept}
+    return {d: e for d, e in entries.items() if d not in kept}, done.history, counted
 
 
 def _newest(entries: Entries) -> datetime | None:

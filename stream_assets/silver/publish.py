@@ -48,6 +48,8 @@ def quarantine_table(settings: Settings, contract: Contract) -> delta.Table:
         "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8."),
         "_violations": ("array<string>", "Every rule it broke."),
         "_quarantined_at": ("timestamp", "When it was put aside."),
+        "_resolved_at": ("timestamp", "When it was found to be rejected no more; null while it is."),
+        "_resolution": ("string", "What became of it."),
     } | TRACE
     stats = ("_delivery_date", "_position", "_quarantined_at")
     return delta.table_of(settings, "quarantine", contract.name, columns, partition_by="_event_date", stats=stats)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import CHANGES, Contract
 from stream_assets.engine import delta
+from stream_assets.engine.held import is_held
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import read_ledger, read_positions
 from stream_assets.errors import LakeError
@@ -26,7 +27,9 @@ from stream_assets.settings import Settings
 from stream_assets.silver.audit import VERDICT, audit_table, failed_gates
 from stream_assets.silver.conform import NOTHING, Spread, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
+from stream_assets.silver.resolve import fates, with_resolved
 from stream_assets.sources.changes import ALL_KEYS
+from stream_assets.sources.corrections import split_superseded
 
 REFINE_VERSION = 4
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
@@ -53,6 +56,8 @@ class Refinement:
     """Days that failed a gate and were not published: what was counted, and the verdict."""
     landed: dict[str, int] = field(default_factory=dict)
     """Records Bronze holds per day asked for, counted there and not by refining."""
+    held: tuple[date, ...] = ()
+    """Days that were rolled back and stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Task:
     """What Silver's ledger said before."""
     withheld: Entries
     """Days in audit: what they deliver is in no table."""
+    is_corrected: bool = False
+    """Whether some records may have corrections that stand in for them."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +100,20 @@ def refine(
     audited = {d: e for d, e in read_ledger(audit_table(settings, contract).path, days).items() if VERDICT in e}
     done = Done({}, {}, {})
     refined: set[date] = set()
+    held: set[date] = set()
     # Whatever lands while a day is computed would be missing from it, and a slow run would undo a quicker one: look again.
     for _ in range(MAX_ROUNDS):
         landed, inputs = _look(settings, contract, days)
         known = {**before, **done.published, **done.withheld}
         stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
+        held = {day for day in stale if is_held(known.get(day.isoformat(), {}), inputs[day.isoformat()])}
+        stale = [day for day in stale if day not in held]
         if not stale or not landed:
             break
+        is_corrected = contract.kind == "entity" or any("corrections" in entry for entry in landed.values())
         spread, withheld = _spread(landed, contract, stale), {**audited, **done.withheld}
         law, history = _as_landed(settings, contract), {**before, **done.published}
-        task = Task(settings, law, stale, inputs, run_id, salt, spread, history, withheld)
+        task = Task(settings, law, stale, inputs, run_id, salt, spread, history, withheld, is_corrected)
         done = _together(done, _refine(spark, task))
         refined.update(stale)
     known = {**before, **done.published}
@@ -113,6 +124,7 @@ def refine(
         before,
         done.withheld,
         {**done.landed, **(count_bronze(spark, contract, uncounted) if uncounted else {})},
+        tuple(sorted(held)),
     )
 
 
@@ -142,9 +154,8 @@ def input_fingerprints(landed: Entries, contract: Contract, days: Sequence[date]
 
     def of(day: date) -> str:
         reach = [delivery.isoformat() for delivery in deliveries_of(contract, [day])]
-        seen = hashlib.sha256("".join(f"{d}={landed[d]['files']};" for d in reach if d in landed).encode()).hexdigest()[
-            :16
-        ]
+        told = (f"{d}={landed[d]['files']}{landed[d].get('corrections', '')};" for d in reach if d in landed)
+        seen = hashlib.sha256("".join(told).encode()).hexdigest()[:16]
         return f"{REFINE_VERSION}:{contract.fingerprint}:{seen}"
 
     return {day.isoformat(): of(day) for day in days}
@@ -171,11 +182,14 @@ def _refine(spark: SparkSession, task: Task) -> Done:
     contract = task.contract
     others = [date.fromisoformat(day) for day in task.withheld if date.fromisoformat(day) not in task.days]
     bronze = read_bronze(spark, contract, task.days, without=others)
+    bronze, superseded = split_superseded(bronze) if task.is_corrected else (bronze, None)
+    replaced = _per_day(superseded) if superseded else {}
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
     conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        entries, landed = _entries(conformed, task), count_bronze(spark, contract, task.days)
+        entries = _with_superseded(_entries(conformed, task), replaced)
+        landed = count_bronze(spark, contract, task.days)
         stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
         guilty = failed_gates(contract, entries, task.history, landed)
         withheld = {day: {**entries[day], VERDICT: gates} for day, gates in _settled(task, guilty).items()}
@@ -190,7 +204,7 @@ def _refine(spark: SparkSession, task: Task) -> Done:
                 return _together(Done({}, withheld, landed), _refine(spark, task))
             stamped = stamped.where(delta.in_days("_event_date", task.days))
         if task.days:
-            _set_aside(spark, task, stamped, entries)
+            _set_aside(spark, task, stamped, entries, fates(conformed, superseded, contract))
             _publish(spark, task, stamped, Commit(task.run_id, contract.name, "silver", contract.version, entries))
             _release(task, stamped, entries)
         return Done(entries, withheld, landed)
@@ -275,7 +289,22 @@ def _entries(conformed: DataFrame, task: Task) -> Entries:
     }
 
 
-def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: Entries) -> None:
+def _per_day(rows: DataFrame) -> dict[str, int]:
+    counted = rows.groupBy("_event_date").count().collect()
+    return {row["_event_date"].isoformat(): row["count"] for row in counted}
+
+
+def _with_superseded(entries: Entries, replaced: dict[str, int]) -> Entries:
+    """Entries in which a record that was corrected counts as a duplicate of its correction."""
+    return {
+        day: {**e, "rows_in": e["rows_in"] + n, "duplicates": e["duplicates"] + n, "corrected": n}
+        if (n := replaced.get(day, 0))
+        else e
+        for day, e in entries.items()
+    }
+
+
+def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: Entries, fate: DataFrame) -> None:
     """Replace these days in quarantine. Days that never had a rejected row and have none now need no commit."""
     table = quarantine_table(task.settings, task.contract)
     in_days = delta.in_days("_event_date", task.days)
@@ -283,7 +312,8 @@ def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: E
         any(entry["quarantined"] for entry in entries.values())
         or not spark.table(table.qualified).where(in_days).isEmpty()
     ):
-        rows = rejected(conformed).where(in_days).withColumn("_quarantined_at", F.current_timestamp())
+        open_rows = rejected(conformed).where(in_days).withColumn("_quarantined_at", F.current_timestamp())
+        rows = with_resolved(open_rows, spark.table(table.qualified).where(in_days), fate)
         commit = Commit(task.run_id, task.contract.name, "quarantine", task.contract.version, entries)
         delta.replace_days(table, rows, days=task.days, commit=commit)
 

@@ -44,6 +44,14 @@ def stream(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         ("maintain",),
         ("doctor",),
         ("cost",),
+        ("rollback",),
+        ("quarantine",),
+        ("quarantine", "list"),
+        ("quarantine", "show"),
+        ("quarantine", "export"),
+        ("replay",),
+        ("why",),
+        ("erase",),
     ],
 )
 def test_help_everywhere(verb: tuple[str, ...]) -> None:

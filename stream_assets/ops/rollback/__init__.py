@@ -1,0 +1,1 @@
+"""Rollback: `plan.py` says what would go back to which version, `execute.py` does it, `show.py` shows it."""
