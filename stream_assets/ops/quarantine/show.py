@@ -33,7 +33,9 @@ def count_rejected(rows: Iterable[Rejected]) -> list[dict[str, Any]]:
 
 def show_counts(console: Console, counts: list[dict[str, Any]]) -> None:
     """A line per dataset, day, rule and contract version."""
-    table = Table(*GROUP, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in GROUP:
+        table.add_column(name, overflow="fold")
     for name in ("open", "resolved"):
         table.add_column(name, justify="right")
     for group in counts:

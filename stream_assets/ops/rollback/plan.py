@@ -137,6 +137,8 @@ def plan_rollback(settings: Settings, request: Request, children: Children) -> P
         found = [r for asset in lake.assets if (r := before_runs(asset, lake[asset], runs))]
     else:
         found = list(_plan_asset(lake, request))
+        if request.downstream and found:
+            found += _built_with(lake, children, found[0])
     restores, rebuilds = _settle_gold(found, request)
     if request.downstream and found:
         rebuilds += _stale_descendants(lake, children, found, rebuilds)
@@ -178,6 +180,20 @@ def _plan_asset(lake: _Lake, request: Request) -> Iterator[Restore]:
         only = None if WHOLE in targets or lake[sibling].partition_by is None else set(targets)
         if also := before_runs(sibling, lake[sibling], set(restore.undone), only):
             yield also
+
+
+def _built_with(lake: _Lake, children: Children, restore: Restore) -> Iterator[Restore]:
+    """Gold that the undone runs built themselves: it goes back with what it was made of.
+
+    A table in one piece holds all that these runs brought, so it goes back only if all of that is undone.
+    """
+    undone = set(restore.undone)
+    brought = {part for c in restore.history.changes if c.run_id in undone for part in c.partitions}
+    for child in (c for c in children(restore.asset) if c.startswith("gold/") and c in lake.assets):
+        only = None if WHOLE in restore.targets else set(restore.targets)
+        found = before_runs(child, lake[child], undone, only)
+        if found and (WHOLE not in found.targets or brought <= set(restore.targets)):
+            yield found
 
 
 def _version(history: History, part: str, to: str | None) -> int | None:

@@ -30,8 +30,8 @@ def files_with(root: Path, value: str) -> Iterator[Path]:
         if file.suffix == ".parquet":
             found = duckdb.sql(
                 f"select count(*) from read_parquet('{file}') t where t::varchar like '%{value}%'"
-            ).fetchone()
-            if found and found[0]:
+            ).fetchall()[0]
+            if found[0]:
                 yield file
         elif value.encode() in file.read_bytes():
             yield file

@@ -64,6 +64,12 @@ def test_a_bad_rule_is_undone_bit_for_bit_and_stays_undone(house_of) -> None:
     assert not plan.rebuilds
     assert versions(house) == untouched, "a plan changes nothing"
 
+    by_days = plan_of(house, asset="silver/readings", downstream=True)
+    assert {r.asset: r.targets for r in by_days.restores} == {r.asset: r.targets for r in plan.restores}
+    some = plan_of(house, asset="silver/readings", days=(day(0), day(1)), downstream=True)
+    assert [(r.asset, len(r.days)) for r in some.rebuilds] == [("gold/by_reading", 2)]
+    assert {r.asset: len(r.days) for r in some.restores} == dict.fromkeys(TABLES[:3], 2)
+
     done = undo(house, run=shipped, downstream=True)
     assert house.contents() == before
     page = ledger(house.settings, "silver", "readings")
