@@ -16,9 +16,8 @@ from rich.table import Table
 from stream_assets.commands import backfill, cdc, services, streams, topics
 from stream_assets.commands.cost import cost
 from stream_assets.commands.doctor import doctor
-from stream_assets.commands.maintain import maintain
-from stream_assets.commands import backfill, cdc, services, streams
 from stream_assets.commands.erase import erase
+from stream_assets.commands.maintain import maintain
 from stream_assets.commands.quarantine import app as quarantine_app
 from stream_assets.commands.quarantine import replay
 from stream_assets.commands.rollback import rollback
