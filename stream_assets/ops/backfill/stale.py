@@ -222,7 +222,7 @@ def _stale_whole(lake: Lake, model: Model, stale: Mapping[str, Causes]) -> Cause
     if any(stale.get(parent) for parent in model.parents):
         return {WHOLE: UPSTREAM}
     run_id, inputs = made_of.get("run_id"), made_of.get("inputs", {})
-    newest = {parent: [c for c in lake.log(parent) if c.page][-1:] for parent in model.parents}
+    newest = {parent: [c for c in lake.log(parent) if c.page.get("days")][-1:] for parent in model.parents}
     is_newer = any(
         commit.page.get("run_id") != run_id and commit.version > inputs.get(parent, -1)
         for parent, commits in newest.items()

@@ -140,9 +140,11 @@ def test_another_model_is_stale_on_its_own_and_silver_is_not(made: MadeLake) -> 
 
 
 def test_compaction_makes_nothing_stale(made: MadeLake) -> None:
-    for _ in range(2):
-        write_deltalake(f"{made.settings.lake}/silver/readings", pa.table({"a": [2]}), mode="append")
-    DeltaTable(f"{made.settings.lake}/silver/readings").optimize.compact()
+    page = CommitProperties({"userMetadata": Commit("maintenance", "readings", "silver", "").to_json()})
+    for asset in ("silver/readings", "gold/facts"):
+        for _ in range(2):
+            write_deltalake(f"{made.settings.lake}/{asset}", pa.table({"a": [2]}), mode="append")
+        DeltaTable(f"{made.settings.lake}/{asset}").optimize.compact(commit_properties=page)
     assert find_stale(made.look(), ASSETS, ALL) == {}
 
 
