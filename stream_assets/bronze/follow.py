@@ -103,7 +103,10 @@ def follower(spark: SparkSession, settings: Settings, contract: Contract, *, run
 def catch_up(
     spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date] = (), *, run_id: str
 ) -> Landing:
-    """Land everything the topic holds by now, in as many commits as their bound asks for, and look at the result."""
+    """Land everything the topic holds by now, in as many commits as their bound asks for.
+
+    If days are asked for, their rows are counted afterwards. A loop asks for none: it would count the whole day every time.
+    """
     follow = follower(spark, settings, contract, run_id=run_id)
     history = follow.ledger(days).days
     steps = list(land_until(follow, follow.marks().end))
@@ -111,13 +114,11 @@ def catch_up(
     known = follow.ledger(days)
     asked = sorted({*days, *landed})
     entries = {d: known.days[d] for d in (day.isoformat() for day in asked) if d in known.days}
-    # Another landing may have committed meanwhile: rows are counted as of what the ledger tells of.
-    as_of = max((entry["version"] for entry in known.days.values()), default=None)
-    counted = count_records(spark, follow.table, asked, version=as_of)
+    expected = {date.fromisoformat(d): entry["rows_in"] - entry.get("erased", 0) for d, entry in entries.items()}
     positions, marks = Positions.from_page(known.positions), follow.marks()
     return Landing(
-        rows={day: sum(n for (d, _), n in counted.items() if d == day) for day in asked},
-        expected={date.fromisoformat(d): entry["rows_in"] - entry.get("erased", 0) for d, entry in entries.items()},
+        rows=_rows(follow, known, asked) if days else expected,
+        expected=expected,
         landed=landed,
         touched=tuple(sorted({day for step in steps for day in step.touched})),
         entries=entries,
@@ -128,6 +129,13 @@ def catch_up(
             for p, end in marks.end.items()
         },
     )
+
+
+def _rows(follow: Follower, known: Ledger, days: Sequence[date]) -> dict[date, int]:
+    """Rows of these days as of what the ledger tells of: another landing may have committed meanwhile."""
+    as_of = max((entry["version"] for entry in known.days.values()), default=None)
+    counted = count_records(follow.spark, follow.table, days, version=as_of)
+    return {day: sum(n for (d, _), n in counted.items() if d == day) for day in days}
 
 
 def land_until(follow: Follower, until: Offsets) -> Iterable[Step]:
