@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from stream_assets.bronze.land import delivered_files, landing_fingerprint
 from stream_assets.contracts.model import Contract
+from stream_assets.engine.held import is_held
 from stream_assets.engine.log import LoggedCommit, newest_commits, newest_entries, read_log
 from stream_assets.gold.models import Model
 from stream_assets.settings import Settings
@@ -105,8 +106,9 @@ def stale_refined(lake: Lake, contract: Contract, scope: Scope, landing: Iterabl
     deliveries = _Deliveries(lake, contract, bronze)
     causes: Causes = {}
     for day, inputs in current.items():
-        before = known.get(day, {}).get("inputs")
-        if before != inputs and (cause := _refined_cause(deliveries, day, before)):
+        entry = known.get(day, {})
+        before = entry.get("inputs")
+        if before != inputs and not is_held(entry, inputs) and (cause := _refined_cause(deliveries, day, before)):
             causes[day] = cause
     return dict(sorted((_about_to_land(lake, contract, landing) | causes).items()))
 
