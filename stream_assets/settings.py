@@ -1,6 +1,6 @@
 """The one place that reads the environment. Every other room gets a frozen `Settings`.
 
-Each field is one environment variable; the table in the README is generated from `FIELDS`. Reading settings touches
+Each field is one environment variable; the table in docs/settings.md is generated from `FIELDS`. Reading settings touches
 no file and opens no connection.
 """
 
