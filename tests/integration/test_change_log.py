@@ -54,11 +54,9 @@ def land_messages(spark: SparkSession, lake: Settings, law: Contract, day: date,
         for offset, value in messages
     ]
     shape = "_raw string, _raw_bytes binary, _header string, _source string, _position bigint, _delivery_date date, _ingested_at timestamp"
-    missing = {"_run_id", "_contract_version"}
     stamped = stamp(spark.createDataFrame(received, shape), law, [])
-    frame = stamped.selectExpr(
-        "*", *[f"cast(null as {table.columns[n][0]}) as {n}" for n in table.columns if n in missing]
-    )
+    missing = [name for name in table.columns if name not in stamped.columns]
+    frame = stamped.selectExpr("*", *[f"cast(null as {table.columns[name][0]}) as {name}" for name in missing])
     page = {day.isoformat(): {"rows_in": len(messages), "files": f"{len(messages)}:{hash(tuple(messages))}"}}
     delta.replace_days(table, frame, days=[day], commit=Commit("test", law.name, "bronze", law.version, page))
 
