@@ -13,8 +13,8 @@ from stream_assets.engine.delta import day_ranges
 from stream_assets.keys import asset_key, known_days
 from stream_assets.settings import Settings
 
-LIVE = dg.AssetSelection.groups("live", include_sources=True)
-"""Live views are made by streams: no run makes them."""
+BY_RUNS = dg.AssetSelection.groups("bronze", "silver", "quarantine", "gold")
+"""What runs make. Live views are made by streams."""
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -44,7 +44,7 @@ def _schedule(
 ) -> dg.ScheduleDefinition:
     """Refresh the datasets of one cadence, and what is made of them."""
     name = f"every_{_label(cadence)}"
-    selection = dg.AssetSelection.assets(*[asset_key("bronze", c.name) for c in contracts]).downstream() - LIVE
+    selection = dg.AssetSelection.assets(*[asset_key("bronze", c.name) for c in contracts]).downstream() & BY_RUNS
     job = dg.define_asset_job(f"refresh_{name}", selection=selection, partitions_def=partitions)
     days_back = 1 if cadence >= timedelta(days=1) else 0
 
@@ -81,7 +81,9 @@ def _late_data_sensor(
 ) -> dg.SensorDefinition:
     """When a Bronze load touched event days whose Silver is older than it, refresh exactly those days."""
     bronze = {contract.name: asset_key("bronze", contract.name) for contract in contracts}
-    below = dg.AssetSelection.assets(*bronze.values()).downstream() - dg.AssetSelection.assets(*bronze.values()) - LIVE
+    below = (dg.AssetSelection.assets(*bronze.values()).downstream() & BY_RUNS) - dg.AssetSelection.assets(
+        *bronze.values()
+    )
 
     @dg.sensor(
         name="late_data",
@@ -109,7 +111,7 @@ def _request(
     """One run for a range of stale days: the datasets that were touched and what is made of them."""
     refined = [asset_key(layer, name) for layer in ("silver", "quarantine") for name in names]
     graph = context.repository_def.asset_graph  # pyright: ignore[reportOptionalMemberAccess]
-    keys = (dg.AssetSelection.assets(*refined).downstream() - LIVE).resolve(graph)
+    keys = (dg.AssetSelection.assets(*refined).downstream() & BY_RUNS).resolve(graph)
     run_key = f"{days[0]}:{days[1]}:" + ",".join(f"{name}@{cursors[name]}" for name in names)
     return dg.RunRequest(
         run_key=run_key, tags=range_tags(*days) | {"late_data": ",".join(names)}, asset_selection=list(keys)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from stream_assets.engine.log import newest_entries
 from stream_assets.ops.backfill.estimate import sizes_of
@@ -37,15 +41,23 @@ def verify(lake: Lake, plan: Plan, stale: Mapping[str, Causes]) -> Verdict:
         layer, name = item.asset.split("/")
         if layer == "silver" and lake.contracts[name].kind == "event":
             entries = newest_entries(lake.log(item.asset))
-            rows = {side: sizes_of(f"{lake.settings.lake}/{side}/{name}").rows for side in ("silver", "quarantine")}
+            accepted = sizes_of(lake.settings.table_path("silver", name)).rows
+            rejected = _open_rows(lake.settings.table_path("quarantine", name))
             for day in item.days.keys() & entries.keys():
                 verdict.days_counted += 1
-                _compare(verdict, f"{item.asset} {day}", entries[day], {side: rows[side].get(day, 0) for side in rows})
+                _compare(verdict, f"{item.asset} {day}", entries[day], accepted.get(day, 0), rejected[day])
     return verdict
 
 
-def _compare(verdict: Verdict, what: str, entry: Mapping[str, Any], rows: Mapping[str, int]) -> None:
+def _open_rows(path: str) -> Counter[str]:
+    """Rejected records per day, without those that have been resolved since."""
+    records = DeltaTable(path).to_pyarrow_dataset()
+    is_open = pc.field("_resolved_at").is_null()
+    return Counter(str(day) for day in records.to_table(["_event_date"], filter=is_open)["_event_date"].to_pylist())
+
+
+def _compare(verdict: Verdict, what: str, entry: Mapping[str, Any], accepted: int, rejected: int) -> None:
     parts = entry["accepted"] + entry["quarantined"] + entry["duplicates"]
     told = (entry["rows_in"], entry["accepted"], entry["quarantined"])
-    if told != (parts, rows["silver"], rows["quarantine"]):
-        verdict.miscounted.append(f"{what}: {told} told, {(parts, rows['silver'], rows['quarantine'])} found")
+    if told != (parts, accepted, rejected):
+        verdict.miscounted.append(f"{what}: {told} told, {(parts, accepted, rejected)} found")
