@@ -21,7 +21,7 @@ from stream_assets.settings import PROJECT, Settings
 
 LAST = date(2026, 11, 14)
 DAYS = [str(LAST - timedelta(days=n)) for n in (2, 1, 0)]
-KILLS = int(os.environ.get("STREAM_KILLS", "4"))
+KILLS = int(os.environ.get("STREAM_KILLS", "2"))
 """`make reliability` sets 200."""
 UNSTABLE = ("_run_id", "_quarantined_at")
 
