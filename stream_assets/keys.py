@@ -9,8 +9,6 @@ import dagster as dg
 
 from stream_assets.contracts.model import Contract
 
-LAYERS = ("bronze", "silver", "quarantine", "gold", "live")
-
 
 def asset_key(layer: str, name: str) -> dg.AssetKey:
     """`bronze/orders`, `gold/fct_orders`."""

@@ -134,11 +134,13 @@ def _chosen(settings: Settings, names: list[str] | None) -> list[tuple[Contract,
 
 def _report(found: list[CaptureState]) -> None:
     """Print a table and exit 1 if something is wrong."""
+    from stream_assets.sources.capture import megabytes
+
     table = Table("dataset", "table", "connector", "slot", "log kept", "topic", box=None, pad_edge=False)
     for state in found:
         wanted, slot = state.capture, state.slot
         slot_state = "gone" if slot is None else "lost" if slot.is_lost else "read" if slot.is_active else "idle"
-        kept = "" if slot is None else f"{slot.retained_bytes / 1e6:,.1f} MB"
+        kept = "" if slot is None else megabytes(slot)
         place = f"{wanted.schema}.{wanted.table}"
         table.add_row(wanted.dataset, place, state.connector.state.lower(), slot_state, kept, wanted.topic)
     console.print(table)

@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
+from stream_assets.engine.alive import is_alive
 from stream_assets.engine.jars import resolve_jars, spark_home
 from stream_assets.engine.java import find_java
 from stream_assets.errors import EngineError
@@ -62,10 +63,9 @@ def running(settings: Settings) -> ServerState | None:
     """The live server of this STREAM_HOME, if there is one."""
     try:
         state = ServerState(**json.loads((_folder(settings) / "server.json").read_text()))
-        alive = abs(psutil.Process(state.pid).create_time() - state.born) < 1
-    except (OSError, ValueError, TypeError, psutil.Error):
+    except (OSError, ValueError, TypeError):
         return None
-    return state if alive and _listens(state.port) else None
+    return state if is_alive(state.pid, state.born) and _listens(state.port) else None
 
 
 def stop(settings: Settings, *, timeout_s: float = 20) -> bool:

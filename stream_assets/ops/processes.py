@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import psutil
 
+from stream_assets.engine.alive import is_alive
+
 PROCESS = "stream/process"
 
 
@@ -22,7 +24,4 @@ def is_dead(tags: Mapping[str, str]) -> bool:
     if host != socket.gethostname() or not process:
         return False
     number, born = process.split(":")
-    try:
-        return abs(psutil.Process(int(number)).create_time() - float(born)) > 1
-    except psutil.NoSuchProcess:
-        return True
+    return not is_alive(int(number), float(born))

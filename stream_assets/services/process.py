@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from stream_assets.engine.alive import is_alive
+
 
 @dataclass(frozen=True)
 class ProcessState:
@@ -46,7 +48,7 @@ def find(folder: Path) -> psutil.Process | None:
     try:
         state = ProcessState(**json.loads((folder / "process.json").read_text()))
         process = psutil.Process(state.pid)
-        is_ours = abs(process.create_time() - state.born) < 1 and process.status() != psutil.STATUS_ZOMBIE
+        is_ours = is_alive(state.pid, state.born) and process.status() != psutil.STATUS_ZOMBIE
     except (OSError, ValueError, TypeError, psutil.Error):
         return None
     return process if is_ours else None

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import psutil
 from filelock import FileLock
 
+from stream_assets.engine.alive import is_alive
 from stream_assets.settings import Settings
 
 State = Literal["starting", "running", "waiting", "stopped"]
@@ -124,10 +125,7 @@ class Control:
         return False
 
     def _is_alive(self, told: dict[str, Any]) -> bool:
-        try:
-            return abs(psutil.Process(told["pid"]).create_time() - told["born"]) < 1
-        except (KeyError, psutil.Error):
-            return False
+        return "pid" in told and is_alive(told["pid"], told["born"])
 
     def _read(self, name: str, default: Any) -> Any:
         try:
