@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import quote
 
 from stream_assets.errors import ServiceError
 
 TIMEOUT_S = 30
+BUSY_S = 60
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,12 @@ class ConnectorState:
 ABSENT = ConnectorState("ABSENT")
 
 
+class BusyError(ServiceError):
+    """The worker is dividing its work or taking in a change; a moment later it answers."""
+
+
 def register(url: str, name: str, config: Mapping[str, str]) -> None:
-    """Make the connector, or give it this configuration. A worker that is choosing its leader is asked again by the caller."""
+    """Make the connector, or give it this configuration, and let it run."""
     _ask(url, "PUT", f"/connectors/{quote(name)}/config", dict(config))
     _ask(url, "PUT", f"/connectors/{quote(name)}/resume")
 
@@ -83,6 +90,18 @@ _REQUIRED: Any = object()
 
 
 def _ask(url: str, method: str, path: str, body: Any = None, *, missing: Any = _REQUIRED) -> Any:
+    """Ask, and ask again while the worker is dividing its work or taking in a change: it answers 409 for those moments."""
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            return _ask_once(url, method, path, body, missing)
+        except BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def _ask_once(url: str, method: str, path: str, body: Any, missing: Any) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310 settings allow only http and https
         f"{url}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
@@ -91,9 +110,10 @@ def _ask(url: str, method: str, path: str, body: Any = None, *, missing: Any = _
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
             return json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
-        if error.code == 404 and missing is not _REQUIRED:
+        if error.code == HTTPStatus.NOT_FOUND and missing is not _REQUIRED:
             return missing
-        raise ServiceError(f"Kafka Connect refused {method} {path} ({error.code}): {_message(error)}") from error
+        refused = BusyError if error.code == HTTPStatus.CONFLICT else ServiceError
+        raise refused(f"Kafka Connect refused {method} {path} ({error.code}): {_message(error)}") from error
     except OSError as error:
         raise ServiceError(
             f"Kafka Connect does not answer at {url}. Start ours with `stream services up`, or correct STREAM_CONNECT_URL."
