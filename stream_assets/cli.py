@@ -80,6 +80,9 @@ def run(
     select: Annotated[
         str | None, typer.Option(help="Dagster asset selection, such as 'key:\"silver/orders\"+' or 'group:bronze'.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Make the days anew although nothing changed: after a file was lost.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the execution result as JSON instead of tables.")
     ] = False,
@@ -96,7 +99,8 @@ def run(
         from stream_assets.build import build_defs
         from stream_assets.ops.run import run_range
 
-        result = run_range(settings, build_defs(settings), start, end, select=select, report=progress.report)
+        defs = build_defs(settings)
+        result = run_range(settings, defs, start, end, select=select, report=progress.report, again=again)
     result.broken_contracts = [str(error) for error in contracts.broken]
     if as_json:
         print(result.to_json())

@@ -46,6 +46,15 @@ def partition_days(context: dg.AssetExecutionContext) -> list[date]:
     return [date.fromisoformat(key) for key in context.partition_keys]
 
 
+AGAIN = "stream/again"
+"""Tag of a run that makes its days anew although nothing they are made of has changed: after a file was lost or damaged."""
+
+
+def is_again(context: dg.AssetExecutionContext) -> bool:
+    """Whether a step shall not trust what was made before."""
+    return AGAIN in context.run.tags
+
+
 def column_schema(columns: Mapping[str, tuple[str, str]]) -> dg.TableSchema:
     """Columns (name → type, description) as the UI shows them."""
     return dg.TableSchema(

@@ -50,14 +50,16 @@ def as_lines(records: Iterable[Any]) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def land_days(spark: SparkSession, lake: Settings, contract: Contract, *days: date) -> Landing:
+def land_days(spark: SparkSession, lake: Settings, contract: Contract, *days: date, again: bool = False) -> Landing:
     """Land these days."""
-    return land(spark, lake, contract, days, run_id="test")
+    return land(spark, lake, contract, days, run_id="test", again=again)
 
 
-def refine_days(spark: SparkSession, lake: Settings, contract: Contract, *days: date) -> Refinement:
+def refine_days(
+    spark: SparkSession, lake: Settings, contract: Contract, *days: date, again: bool = False
+) -> Refinement:
     """Refine these days."""
-    return refine(spark, lake, contract, days, run_id="test", salt=SALT)
+    return refine(spark, lake, contract, days, run_id="test", salt=SALT, again=again)
 
 
 def table(lake: Settings, layer: str, name: str) -> DeltaTable:

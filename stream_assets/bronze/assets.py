@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -10,7 +11,7 @@ from stream_assets.bronze.follow import catch_up
 from stream_assets.bronze.land import Landing, bronze_table, land
 from stream_assets.bronze.query import look_up
 from stream_assets.contracts.model import Contract, Server
-from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
+from stream_assets.keys import asset_key, column_schema, is_again, owners, partition_days, tags
 from stream_assets.quality.checks import BRONZE_CHECKS, check_results, check_specs
 from stream_assets.quality.drift import VOLUME_CHANGE, judge_deliveries
 from stream_assets.quality.outcomes import Outcome, judge_arrival, judge_delivery, judge_files
@@ -66,7 +67,7 @@ def _bronze_asset(
         context: dg.AssetExecutionContext, engine: EngineResource
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with engine.guarded() as spark:
-            bring_in = _way_in(server)
+            bring_in = _way_in(server, again=is_again(context))
             landing = bring_in(spark, engine.settings, contract, partition_days(context), run_id=context.run_id)
         context.log.info(
             f"{contract.name}: landed {len(landing.landed)} of {len(landing.rows)} days, {sum(landing.rows.values()):,} records in Bronze"
@@ -78,10 +79,10 @@ def _bronze_asset(
     return land_deliveries
 
 
-def _way_in(server: Server) -> Callable[..., Landing]:
+def _way_in(server: Server, *, again: bool) -> Callable[..., Landing]:
     """How records of such a server get into Bronze: as files, by looking at a table, or through a topic."""
     if server.kind == "local":
-        return land
+        return partial(land, again=again)
     return look_up if server.kind == "postgres" and server.options.get("pattern", "log") != "log" else catch_up
 
 

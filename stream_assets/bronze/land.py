@@ -78,8 +78,16 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
     return delta.table_of(settings, "bronze", contract.name, columns, partition_by="_delivery_date", stats=stats)
 
 
-def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date], *, run_id: str) -> Landing:
-    """Land the deliveries of these days that are new or changed, in one commit.
+def land(
+    spark: SparkSession,
+    settings: Settings,
+    contract: Contract,
+    days: Sequence[date],
+    *,
+    run_id: str,
+    again: bool = False,
+) -> Landing:
+    """Land the deliveries of these days that are new or changed, in one commit; with `again`, all that are there.
 
     A day whose files are gone keeps what was landed: the landing zone is not the archive, Bronze is.
     """
@@ -88,12 +96,14 @@ def land(spark: SparkSession, settings: Settings, contract: Contract, days: Sequ
     found = inspect_deliveries(settings, contract, days)
     deliveries = [d for d in found if d.is_complete]
     before = read_ledger(table.path, days)
-    changed = [d for d in deliveries if delivered_files(before.get(d.day.isoformat(), {})) != landing_fingerprint(d)]
-    held = {d.day for d in changed if is_held(before.get(d.day.isoformat(), {}), landing_fingerprint(d))}
-    changed = [d for d in changed if d.day not in held]
-    _refuse_mixture(contract, [d.day for d in changed if before.get(d.day.isoformat(), {}).get("from_topic")])
+    last = {d.day: before.get(d.day.isoformat(), {}) for d in deliveries}
+    new = {d.day for d in deliveries if delivered_files(last[d.day]) != landing_fingerprint(d)}
+    wanted = [d for d in deliveries if again or d.day in new]
+    held = {d.day for d in wanted if is_held(last[d.day], landing_fingerprint(d))}
+    changed = [d for d in wanted if d.day not in held]
+    _refuse_mixture(contract, [d.day for d in changed if last[d.day].get("from_topic")])
     # Event days that lose a record are touched as much as those that get one.
-    replaced = [d.day for d in changed if d.day.isoformat() in before]
+    replaced = [d.day for d in changed if d.day in new and last[d.day]]
     lost = {event for _, event in count_records(spark, table, replaced)} if replaced else set()
     written = {d.day.isoformat(): _ledger_entry(d) | _corrections(before, d) for d in changed}
     if changed:

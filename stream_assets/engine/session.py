@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from pyarrow import fs
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
@@ -21,6 +22,10 @@ LAYERS = ("bronze", "silver", "quarantine", "audit", "gold", "live")
 REGISTERED = "stream_registered"
 """An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
 _WHOLE_FILE = str(1 << 40)
+
+# The client's sessions share a few threads, and the first session to close stops them under the queries of the others
+# ("cannot schedule new futures after shutdown"). They live as long as the process instead.
+ExecutePlanResponseReattachableIterator.shutdown = classmethod(lambda _: None)  # type: ignore[method-assign]
 
 
 def open_session(settings: Settings) -> SparkSession:

@@ -24,6 +24,7 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine.failures import is_gone
 from stream_assets.engine.session import open_session
 from stream_assets.keys import asset_key
+from stream_assets.ops.instance import open_instance
 from stream_assets.settings import Settings
 from stream_assets.streaming.control import Control
 from stream_assets.streaming.queries import Streams
@@ -65,7 +66,7 @@ class _Feed:
         if not landing.landed and not is_due:
             return
         facts = landing_metadata(replace(landing, touched=tuple(sorted(touched))))
-        with dg.DagsterInstance.from_config(str(self.settings.home / "dagster")) as instance:
+        with open_instance(self.settings) as instance:
             if is_due:
                 today = _today(landing)
                 instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=today, metadata=facts))

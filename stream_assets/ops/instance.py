@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,11 +31,17 @@ class InstanceFacts:
     """Assets whose origin is known: they have dependencies, or read the landing zone."""
 
 
+def open_instance(settings: Settings) -> dg.DagsterInstance:
+    """The Dagster instance of this STREAM_HOME. Its `dagster.yaml` names the folder by DAGSTER_HOME."""
+    os.environ["DAGSTER_HOME"] = str(settings.home / "dagster")
+    return dg.DagsterInstance.get()
+
+
 def read_instance(settings: Settings, defs: dg.Definitions, *, since: datetime) -> InstanceFacts:
     """The facts of this STREAM_HOME; runs are counted from a moment on."""
     graph = defs.resolve_asset_graph()
     keys = graph.materializable_asset_keys
-    with dg.DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
+    with open_instance(settings) as instance:
         return InstanceFacts(
             succeeded=_count_runs(instance, dg.DagsterRunStatus.SUCCESS, since),
             failed=_count_runs(instance, dg.DagsterRunStatus.FAILURE, since),
@@ -60,7 +67,7 @@ def descendants(defs: dg.Definitions, asset: str) -> list[str]:
 
 def record_restored(settings: Settings, told: Mapping[str, tuple[Sequence[str], Mapping[str, Any]]]) -> None:
     """Tell Dagster of partitions that were written outside of a run: asset → days and metadata."""
-    with dg.DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
+    with open_instance(settings) as instance:
         for asset, (days, facts) in told.items():
             for day in days:
                 instance.report_runless_asset_event(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,17 +19,18 @@ from stream_assets.bronze.assets import touched_days
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.engine.delta import day_ranges
 from stream_assets.errors import StreamError
-from stream_assets.keys import daily_partitions, known_days
+from stream_assets.keys import AGAIN, daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
+from stream_assets.ops.backfill.instance import is_gold_current
 from stream_assets.ops.executor import execute_here
-from stream_assets.ops.instance import read_instance
+from stream_assets.ops.instance import open_instance, read_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.processes import PROCESS, this_process
 from stream_assets.ops.report import gather_report, store_report
 from stream_assets.settings import Settings
 
 Report = Callable[[str, str, dict[str, Any]], None]
-"""Called as work goes on: asset, state (started, done, failed, skipped), facts."""
+"""Called as work goes on: asset, state (started, done, failed, skipped, current), facts."""
 
 
 @dataclass
@@ -45,6 +45,8 @@ class ExecutionResult:
     days: list[str] = field(default_factory=list)
     assets: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Per asset: rows, days, seconds."""
+    current: list[str] = field(default_factory=list)
+    """Assets that were up to date, so that nothing was done."""
     checks: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, str]] = field(default_factory=list)
     broken_contracts: list[str] = field(default_factory=list)
@@ -69,13 +71,19 @@ class ExecutionResult:
 
 
 def run_range(
-    settings: Settings, defs: dg.Definitions, first: date, last: date, *, select: str | None, report: Report
+    settings: Settings,
+    defs: dg.Definitions,
+    first: date,
+    last: date,
+    *,
+    select: str | None,
+    report: Report,
+    again: bool = False,
 ) -> ExecutionResult:
-    """Materialize a range of days in as few runs as possible."""
+    """Materialize a range of days in as few runs as possible. With `again`, what is up to date is made anew too."""
     started = time.monotonic()
     result = ExecutionResult(started_at=datetime.now(UTC).isoformat(timespec="seconds"))
     prepare_home(settings)
-    os.environ["DAGSTER_HOME"] = str(settings.home / "dagster")
     graph = defs.resolve_asset_graph()
     wanted = dg.AssetSelection.from_string(select).resolve(graph) if select else graph.materializable_asset_keys
     wanted = {key for key in wanted if key in graph.materializable_asset_keys}
@@ -85,14 +93,15 @@ def run_range(
     partitions = daily_partitions(contracts.values())
     if strange := days - known_days(partitions, days):
         raise StreamError(f"{min(strange)} is outside of history: the contracts' historyStart to today.")
-    with dg.DagsterInstance.get() as instance:
-        runner = Runner(settings, defs, instance, result, report, {"stream/command": "run"})
+    with open_instance(settings) as instance:
+        tags = {"stream/command": "run", **({AGAIN: "true"} if again else {})}
+        runner = Runner(settings, defs, instance, result, report, tags)
         if bronze:
             days = known_days(partitions, days | runner.execute(bronze, first, last))
         if rest := wanted - bronze:
             for start, end in day_ranges(days):
                 errors, gates = len(result.errors), len(result.failed_gates)
-                runner.execute(rest, start, end)
+                runner.execute(rest if again else runner.due(rest, start, end), start, end)
                 failed = failed_datasets(result.errors[errors:], result.failed_gates[gates:])
                 # Gold is one step below all of Silver, so one bad dataset skipped it: what is made of others goes on.
                 if failed and (spared := unaffected_gold(graph, rest, failed)):
@@ -158,6 +167,15 @@ class Runner:
                 },
             )
         return touched
+
+    def due(self, keys: set[dg.AssetKey], first: date, last: date) -> set[dg.AssetKey]:
+        """These assets, without Gold if building it would change nothing. The other layers see that by themselves."""
+        gold = {key for key in keys if key.path[0] == "gold"}
+        if not gold or not is_gold_current(self.settings, self.defs, self.instance, first, last):
+            return keys
+        self.report("build_gold", "current", {})
+        self.result.current.extend(sorted(key.to_user_string() for key in gold))
+        return keys - gold
 
 
 @contextmanager

@@ -53,6 +53,8 @@ class Progress:
             self._console.print(
                 f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} [dim]{facts['seconds']:5.1f} s[/]  {self._summary(name)}"
             )
+        elif state == "current":
+            self._console.print(f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} up to date")
         elif state == "skipped":
             self._console.print(f"[dim]{elapsed}[/]  [yellow]–[/] {name:<24} skipped: something before it failed")
         elif state == "failed":
@@ -83,6 +85,8 @@ def show_result(console: Console, settings: Settings, contracts: ContractSet, re
         )
     console.print(table)
     gold = sorted(name for name in result.assets if name.startswith("gold/"))
+    if result.current:
+        console.print(f"Gold: {len(result.current)} models, up to date")
     if gold:
         console.print(f"Gold: {len(gold)} models, checks {_checks(result, tuple(gold))}")
     _show_problems(console, result)

@@ -8,7 +8,7 @@ import dagster as dg
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.keys import asset_key, column_schema, owners, partition_days, tags
+from stream_assets.keys import asset_key, column_schema, is_again, owners, partition_days, tags
 from stream_assets.quality import outcomes as judge
 from stream_assets.quality.checks import check_results, check_specs, silver_checks
 from stream_assets.quality.report import latest_page
@@ -49,7 +49,15 @@ def _silver_assets(
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         days = partition_days(context)
         with engine.guarded() as spark:
-            done = refine(spark, engine.settings, contract, days, run_id=context.run_id, salt=engine.pii_salt())
+            done = refine(
+                spark,
+                engine.settings,
+                contract,
+                days,
+                run_id=context.run_id,
+                salt=engine.pii_salt(),
+                again=is_again(context),
+            )
         outcomes = _judge(contract, done)
         context.log.info(f"{contract.name}: refined {len(done.refined)} of {len(days)} days. {outcomes[0].summary}")
         if done.held:

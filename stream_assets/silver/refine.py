@@ -90,9 +90,16 @@ class Done:
 
 
 def refine(
-    spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date], *, run_id: str, salt: str
+    spark: SparkSession,
+    settings: Settings,
+    contract: Contract,
+    days: Sequence[date],
+    *,
+    run_id: str,
+    salt: str,
+    again: bool = False,
 ) -> Refinement:
-    """Bring Silver and quarantine of these days up to date with Bronze."""
+    """Bring Silver and quarantine of these days up to date with Bronze; with `again`, also those that are."""
     silver, quarantine = silver_table(settings, contract), quarantine_table(settings, contract)
     delta.ensure(spark, silver)
     delta.ensure(spark, quarantine)
@@ -105,7 +112,8 @@ def refine(
     for _ in range(MAX_ROUNDS):
         landed, inputs = _look(settings, contract, days)
         known = {**before, **done.published, **done.withheld}
-        stale = [day for day in days if known.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
+        trusted = {**done.published, **done.withheld} if again else known
+        stale = [day for day in days if trusted.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
         held = {day for day in stale if is_held(known.get(day.isoformat(), {}), inputs[day.isoformat()])}
         stale = [day for day in stale if day not in held]
         if not stale or not landed:

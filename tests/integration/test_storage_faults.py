@@ -69,6 +69,22 @@ def test_a_lost_data_file_is_an_error_and_not_fewer_rows(lake: Settings, spark, 
     assert len(spark.table("silver.readings").where(f"_event_date = date'{NEXT}'").collect()) == 20
 
 
+@pytest.mark.parametrize("layer", ["bronze", "silver"])
+def test_a_lost_data_file_is_made_again(lake: Settings, spark, tmp_path: Path, layer: str) -> None:
+    """Nothing a day is made of has changed, so a plain run leaves it alone; one that is told to makes it anew."""
+    law = contract(tmp_path)
+    for day in (DAY, NEXT):
+        deliver(lake, f"readings/{day}/part.jsonl", readings(day))
+    both(spark, lake, law, DAY, NEXT)
+    before = {name: contents(lake, name, "readings") for name in ("bronze", "silver")}
+    partition = "_delivery_date" if layer == "bronze" else "_event_date"
+    for file in (Path(lake.table_path(layer, "readings")) / f"{partition}={DAY}").glob("*.parquet"):
+        file.unlink()
+    land_days(spark, lake, law, DAY, again=True)
+    refine_days(spark, lake, law, DAY, again=True)
+    assert {name: contents(lake, name, "readings") for name in before} == before
+
+
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
     """While inside, the folder is a disk of that size."""

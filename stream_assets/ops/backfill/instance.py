@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import Any
 
 import dagster as dg
 
-from stream_assets.contracts.model import Contract
+from stream_assets.contracts.load import load_contracts
 from stream_assets.engine.log import LoggedCommit
 from stream_assets.errors import StreamError
 from stream_assets.gold.assets import MADE_OF
+from stream_assets.gold.models import tables_of
+from stream_assets.gold.project import read_manifest
 from stream_assets.ops.backfill.estimate import History, StepRun
 from stream_assets.ops.backfill.make import Facts
-from stream_assets.ops.backfill.stale import Lake
+from stream_assets.ops.backfill.stale import Lake, Scope, find_stale
 from stream_assets.ops.instance import latest_checks
 from stream_assets.ops.processes import is_dead
+from stream_assets.settings import Settings
 
 BACKFILL = "stream/backfill"
 """Tag of every run of a backfill: its id."""
 UNDER_WAY = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING]
 LOOKED_AT = 60
 """Past runs whose durations are read."""
-
-
-def open_instance(settings: Any) -> dg.DagsterInstance:
-    """The instance of this STREAM_HOME."""
-    return dg.DagsterInstance.from_config(str(settings.home / "dagster"))
 
 
 def selected_assets(defs: dg.Definitions, select: str) -> tuple[str, ...]:
@@ -45,23 +44,39 @@ def selected_assets(defs: dg.Definitions, select: str) -> tuple[str, ...]:
 
 def read_facts(instance: dg.DagsterInstance, defs: dg.Definitions, lake: Lake, assets: tuple[str, ...]) -> Facts:
     """Everything a plan needs to know of Dagster."""
-    graph = defs.resolve_asset_graph()
-    promises = {check: "" for key in graph.materializable_asset_keys for check in graph.get(key).check_keys}
+    every = defs.resolve_asset_graph().materializable_asset_keys
     return Facts(
         assets,
         read_history(instance, lake),
         live_runs=tuple(live_runs(instance)),
         backfill_runs=tuple(run.tags[BACKFILL] for run in _under_way(instance) if BACKFILL in run.tags),
-        checks=latest_checks(instance, promises),
+        checks=latest_checks(instance, _checks_of(defs, every)),
     )
 
 
-def open_lake(
-    settings: Any, contracts: Mapping[str, Contract], models: Mapping[str, Any], instance: dg.DagsterInstance
-) -> Lake:
+def open_lake(settings: Settings, instance: dg.DagsterInstance) -> Lake:
     """The lake as it is now, with what the latest builds of Gold were made of."""
+    contracts = load_contracts(settings.contracts)
+    manifest = read_manifest(settings, list(contracts.values()))
+    models = tables_of(manifest) if manifest else {}
     whole = [asset for asset, model in models.items() if not model.day]
     return Lake(settings, contracts, models, {asset: made for asset in whole if (made := _made_of(instance, asset))})
+
+
+def is_gold_current(
+    settings: Settings, defs: dg.Definitions, instance: dg.DagsterInstance, first: date, last: date
+) -> bool:
+    """Whether building Gold of these days would change nothing: no table is stale, and no check of one failed."""
+    lake = open_lake(settings, instance)
+    refined = [f"silver/{name}" for name in lake.contracts]
+    stale = find_stale(lake, [*refined, *lake.models], dict.fromkeys((*lake.contracts, "*"), Scope(first, last)))
+    gold = [key for key in defs.resolve_asset_graph().materializable_asset_keys if key.path[0] == "gold"]
+    return not stale and all(check.passed for check in latest_checks(instance, _checks_of(defs, gold)))
+
+
+def _checks_of(defs: dg.Definitions, keys: Iterable[dg.AssetKey]) -> dict[dg.AssetCheckKey, str]:
+    graph = defs.resolve_asset_graph()
+    return {check: "" for key in keys for check in graph.get(key).check_keys}
 
 
 def _made_of(instance: dg.DagsterInstance, asset: str) -> dict[str, Any] | None:

@@ -7,7 +7,6 @@ is read from the Delta logs and not from a list of our own, so a plan can be kil
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,22 +15,19 @@ from datetime import UTC, date, datetime
 import dagster as dg
 from filelock import FileLock, Timeout
 
-from stream_assets.contracts.load import load_contracts
 from stream_assets.errors import StreamError
-from stream_assets.gold.models import tables_of
-from stream_assets.gold.project import read_manifest
 from stream_assets.ops.backfill.instance import (
     BACKFILL,
     live_runs,
-    open_instance,
     open_lake,
     read_facts,
     selected_assets,
 )
 from stream_assets.ops.backfill.make import Request, code_of, make_plan
 from stream_assets.ops.backfill.plan import WHOLE, Chunk, Plan, folder_of, groups_of, ranges_of, store
-from stream_assets.ops.backfill.stale import Causes, Lake, Scope, find_stale
+from stream_assets.ops.backfill.stale import Causes, Scope, find_stale
 from stream_assets.ops.backfill.verify import Verdict, verify
+from stream_assets.ops.instance import open_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.run import ExecutionResult, Report, Runner
 from stream_assets.settings import Settings
@@ -45,7 +41,7 @@ def plan_backfill(settings: Settings, defs: dg.Definitions, request: Request) ->
     """Plan and keep the plan. Starts no engine."""
     prepare_home(settings)
     with open_instance(settings) as instance:
-        lake = _lake(settings, instance)
+        lake = open_lake(settings, instance)
         facts = read_facts(instance, defs, lake, selected_assets(defs, request.select))
         plan = make_plan(lake, request, facts)
     store(settings.home, plan)
@@ -57,19 +53,12 @@ def run_backfill(
 ) -> Plan:
     """Make what is still stale of a plan, verify it, and keep what came of it."""
     prepare_home(settings)
-    os.environ["DAGSTER_HOME"] = str(settings.home / "dagster")
     folder_of(settings.home).mkdir(exist_ok=True)
     try:
         with FileLock(folder_of(settings.home) / "run.lock", timeout=0), open_instance(settings) as instance:
             return _Backfill(settings, defs, instance, plan, report, note).run()
     except Timeout:
         raise StreamError("A backfill of this STREAM_HOME runs already. `stream backfill list` shows it.") from None
-
-
-def _lake(settings: Settings, instance: dg.DagsterInstance) -> Lake:
-    contracts = load_contracts(settings.contracts)
-    manifest = read_manifest(settings, list(contracts.values()))
-    return open_lake(settings, contracts, tables_of(manifest) if manifest else {}, instance)
 
 
 class _Backfill:
@@ -106,11 +95,11 @@ class _Backfill:
                 self._keep({**self.plan.outcome, "rows": rows, "seconds": round(seconds, 1)})
                 if self.result.errors or self.result.failed_gates:
                     return self._end("failed", None)
-        verdict = verify(_lake(self.settings, self.instance), self.plan, self._stale())
+        verdict = verify(open_lake(self.settings, self.instance), self.plan, self._stale())
         return self._end("done" if verdict.passed else "failed", verdict)
 
     def _refuse_other_code(self) -> None:
-        today = code_of(_lake(self.settings, self.instance), [item.asset for item in self.plan.items])
+        today = code_of(open_lake(self.settings, self.instance), [item.asset for item in self.plan.items])
         changed = sorted(asset for asset, code in today.items() if code != self.plan.code[asset])
         if changed:
             raise StreamError(
@@ -120,7 +109,7 @@ class _Backfill:
 
     def _stale(self) -> dict[str, Causes]:
         """What of the plan is still stale."""
-        lake = _lake(self.settings, self.instance)
+        lake = open_lake(self.settings, self.instance)
         planned = {item.asset: set(item.days) for item in self.plan.items}
         scopes = {n: Scope(date.fromisoformat(f), date.fromisoformat(t)) for n, (f, t) in self.plan.scope.items()}
         found = find_stale(lake, planned, scopes)
@@ -129,7 +118,7 @@ class _Backfill:
 
     def _left(self, stage: int) -> list[Chunk]:
         """The chunks of a stage without the partitions that are done, by this or any other run."""
-        lake, chunks = _lake(self.settings, self.instance), [c for c in self.plan.chunks if c.stage == stage]
+        lake, chunks = open_lake(self.settings, self.instance), [c for c in self.plan.chunks if c.stage == stage]
         stale = {a: causes for a, causes in self._stale().items() if any(a in chunk.assets for chunk in chunks)}
         longest = max((date.fromisoformat(c.last) - date.fromisoformat(c.first)).days + 1 for c in chunks)
         left: list[Chunk] = []

@@ -13,9 +13,10 @@ from stream_assets.gold.models import tables_of
 from stream_assets.gold.project import read_manifest
 from stream_assets.ops.alerts.conditions import Watch
 from stream_assets.ops.alerts.incidents import Condition, Incidents
-from stream_assets.ops.backfill.instance import open_instance, rows_by_run
+from stream_assets.ops.backfill.instance import rows_by_run
 from stream_assets.ops.backfill.stale import Lake
 from stream_assets.ops.cost.count import MONTH, Bill, StepTime, count_cost, suggest_savings
+from stream_assets.ops.instance import open_instance
 from stream_assets.settings import Settings
 
 LOOKED_AT = 500

@@ -9,6 +9,7 @@ import dagster as dg
 from sqlalchemy.exc import SQLAlchemyError
 
 from stream_assets.ops.doctor.checks import Line
+from stream_assets.ops.instance import open_instance
 from stream_assets.ops.processes import is_dead
 from stream_assets.settings import Settings
 
@@ -18,7 +19,7 @@ UNDER_WAY = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.Dagst
 def examine_instance(settings: Settings, *, fix: bool) -> Iterator[Line]:
     """The instance, and orphaned runs; with `fix`, those are ended as failed."""
     try:
-        with dg.DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
+        with open_instance(settings) as instance:
             yield Line("dagster", "ok", f"{instance.get_runs_count():,} runs at {settings.home / 'dagster'}")
             yield _orphans(instance, fix=fix)
     except (dg.DagsterError, SQLAlchemyError, sqlite3.Error, OSError) as error:

@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from stream_assets.build import build_defs
 from stream_assets.ops.doctor.checks import Line, examine, left_behind
 from stream_assets.ops.doctor.instance import examine_instance
+from stream_assets.ops.instance import open_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.processes import PROCESS, is_dead, this_process
 from stream_assets.ops.run import failed_datasets, unaffected_gold
@@ -75,7 +76,7 @@ def test_state_of_a_dead_server_is_found(settings: Settings) -> None:
 
 def test_runs_of_dead_processes_are_ended_and_others_left_alone(settings: Settings) -> None:
     job = dg.GraphDefinition(name="nothing").to_job()
-    with dg.DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
+    with open_instance(settings) as instance:
         runs = {
             name: instance.create_run_for_job(job, tags={PROCESS: process}, status=dg.DagsterRunStatus.STARTED).run_id
             for name, process in (("dead", dead_process()), ("alive", this_process()), ("elsewhere", "other:1:1.0"))

@@ -17,7 +17,7 @@ from rich.console import Console
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import LoggedCommit
-from stream_assets.ops.instance import InstanceFacts, latest_checks, read_instance
+from stream_assets.ops.instance import InstanceFacts, latest_checks, open_instance, read_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.show_status import show_status, status_document
 from stream_assets.ops.status import DatasetStatus, Status, Target, dataset_status, overall_targets
@@ -174,7 +174,7 @@ def test_runs_checks_and_lineage_are_read_from_an_instance(tmp_path: Path) -> No
     """Two runs, one failed; an asset of Silver without a dependency has no known origin."""
     settings = Settings.from_env({"STREAM_HOME": str(tmp_path)})
     prepare_home(settings)
-    with dg.DagsterInstance.from_config(str(tmp_path / "dagster")) as instance:
+    with open_instance(settings) as instance:
         materialize(instance, readings, passed=True)
         materialize(instance, report)
     defs = dg.Definitions(assets=[readings, report])
