@@ -5,7 +5,7 @@ Nothing of the product is used, so that both can only agree by being right.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -41,8 +41,9 @@ class Database:
         self.keys = [f"k{n}" for n in range(keys)]
         self.lsn, self.clock, self.last_commit = 1000, START, None
         self.committed: dict[str, Row] = {}
-        self.events: list[str | None] = []
-        """The topic: event values by offset, null for tombstones."""
+        self.reader = 0
+        self.events: list[tuple[int, str | None]] = []
+        """The topic: partition and value of each event, null for tombstones."""
         self.history: list[tuple[datetime, dict[str, Row | None]]] = []
         """What each commit left of the rows it touched (None: no such row), in the order of commits."""
         self._open: list[_Transaction] = []
@@ -51,11 +52,18 @@ class Database:
     def _run(self, transactions: int) -> None:
         for _ in range(transactions // 4):
             self._step(is_captured=False)
+        while self.random.random() < 0.5:  # the reader dies, and what happens until it begins anew is nowhere
+            self._snapshot(is_cut_off=True)
+            for _ in range(transactions // 8):
+                self._step(is_captured=False)
         self._snapshot()
         for _ in range(transactions):
             self._step(is_captured=True)
             if self.random.random() < 0.01:
                 self._truncate()
+            elif self.random.random() < 0.02:  # it forgot how far it was
+                self._snapshot(is_cut_off=self.random.random() < 0.5)
+                self._snapshot()
         while self._open:
             self._commit(is_captured=True)
 
@@ -125,7 +133,7 @@ class Database:
                 old = before if op == "d" and self.random.random() < 0.5 else {"id": key, "amount": None, "note": None}
                 self._emit(op, old if op == "d" else None, logged, lsn, at, transaction.number)
                 if op == "d":
-                    self.events.append(None)
+                    self.events.append((self._partition(key), None))
         if is_captured and transaction.changes:
             self.history.append((at, {key: self.committed.get(key) for _, _, key, *_ in transaction.changes}))
         self.last_commit = self.lsn if is_captured else self.last_commit
@@ -135,12 +143,19 @@ class Database:
         self.clock += timedelta(microseconds=self.random.choice([0, 1, 700, 40_000]))
         return self.clock - timedelta(microseconds=self.random.choice([0, 0, 0, 300]))
 
-    def _snapshot(self) -> None:
+    def _snapshot(self, *, is_cut_off: bool = False) -> None:
+        """What is there now, as if nothing had been read before. One that is cut off says nothing of what it did not reach."""
         self.lsn += 8
         self.clock += timedelta(seconds=1)
-        for row in self.committed.values():
-            self._emit("r", None, row, self.lsn, self.clock, None)
-        self.history.append((self.clock, dict(self.committed)))
+        rows = self.random.sample(sorted(self.committed.items()), k=len(self.committed))
+        read = rows[: self.random.randint(0, len(rows) - 1)] if is_cut_off and rows else rows
+        marks = {0: "first", len(rows) - 1: "last"}
+        for number, (_, row) in enumerate(read):
+            self._emit("r", None, row, self.lsn, self.clock, None, mark=marks.get(number, "true"))
+        # An empty table says nothing at all.
+        gone = dict.fromkeys(self.keys) if rows and read == rows else {}
+        self.history.append((self.clock, gone | dict(read)))
+        self.last_commit = None
         self.clock += timedelta(seconds=1)
 
     def _truncate(self) -> None:
@@ -155,7 +170,20 @@ class Database:
         self.last_commit = self.lsn
         self.clock += timedelta(seconds=1)
 
-    def _emit(self, op: str, before: Row | None, after: Row | None, lsn: int, at: datetime, number: int | None) -> None:
+    def _partition(self, key: str) -> int:
+        return int(key[1:]) % 3
+
+    def _emit(
+        self,
+        op: str,
+        before: Row | None,
+        after: Row | None,
+        lsn: int,
+        at: datetime,
+        number: int | None,
+        *,
+        mark: str = "false",
+    ) -> None:
         micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
         committed = None if op == "r" else self.last_commit
         source = {
@@ -163,13 +191,16 @@ class Database:
             "connector": "postgresql",
             "ts_ms": micros // 1000,
             "ts_us": micros,
-            "snapshot": "true" if op == "r" else "false",
+            "snapshot": mark,
             "sequence": json.dumps([committed and str(committed), str(lsn)]),
             "txId": number,
             "lsn": lsn,
         }
-        event = {"before": before, "after": after, "source": source, "op": op, "ts_ms": micros // 1000}
-        self.events.append(json.dumps({"schema": {"type": "struct"}, "payload": event} if self.wrapped else event))
+        self.reader += 1
+        event = {"before": before, "after": after, "source": source, "op": op, "ts_us": self.reader}
+        row = after or before
+        value = json.dumps({"schema": {"type": "struct"}, "payload": event} if self.wrapped else event)
+        self.events.append((self._partition(row["id"]) if row else 0, value))
 
     def versions(self) -> list[Version]:
         """The history the table really had, from its commits."""
@@ -181,9 +212,21 @@ class Database:
                     moment = max([at, *(m for m, _ in states[-1:])])
                     states = [s for s in states if s[0] < moment] + [(moment, rows[key])]
             ends = [moment for moment, _ in states[1:]] + [None]
-            found += [
-                Version(key, row["amount"], row["note"], moment, end)
-                for (moment, row), end in zip(states, ends, strict=True)
-                if row is not None
-            ]
+            for (moment, row), end in zip(states, ends, strict=True):
+                if row is not None:
+                    _add(found, Version(key, row["amount"], row["note"], moment, end))
         return found
+
+
+def _add(found: list[Version], version: Version) -> None:
+    """What goes on unchanged is one version."""
+    last = found[-1] if found else None
+    if last and (last.key, last.amount, last.note, last.valid_to) == (
+        version.key,
+        version.amount,
+        version.note,
+        version.valid_from,
+    ):
+        found[-1] = replace(last, valid_to=version.valid_to)
+    else:
+        found.append(version)

@@ -68,6 +68,7 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
         "_delivery_date": ("date", "Day it was delivered."),
         "_event_date": ("date", "Day it happened; the delivery day when unknown or unbelievable."),
         "_key": ("bigint", "Hash of its key, for entities."),
+        "_ends_snapshot": ("boolean", "Whether a snapshot of a database's table ends with it."),
         "_ingested_at": ("timestamp", "When the file, or the message, arrived."),
         "_message_key": ("binary", "Key of its message."),
         "_message_headers": ("array<struct<key:string,value:binary>>", "Headers of its message."),
@@ -192,10 +193,16 @@ def landing_fingerprint(delivery: Delivery) -> str:
 
 
 def stamp(received: DataFrame, contract: Contract, headers: Sequence[str]) -> DataFrame:
-    """Add the event day and, for entities, the hash of the key."""
+    """Add the event day and, for entities, the hash of the key and whether a snapshot ends with it."""
     names = {"event": (str(contract.event_time),), "entity": contract.key, "reference": ()}[contract.kind]
     rows = peek(received, contract, names, headers) if names else received
-    return rows.select(*received.columns, _event_date(contract).alias("_event_date"), _key(contract).alias("_key"))
+    ends = F.col("_ends_snapshot") if names else F.lit(None).cast("boolean")
+    return rows.select(
+        *received.columns,
+        _event_date(contract).alias("_event_date"),
+        _key(contract).alias("_key"),
+        ends.alias("_ends_snapshot"),
+    )
 
 
 def _event_date(contract: Contract) -> Expr:

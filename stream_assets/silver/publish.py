@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.settings import Settings
-from stream_assets.sources.changes import TRUNCATE, WRITES
+from stream_assets.sources.changes import SNAPSHOT, WRITES
 
 TRACE = {
     "_source": ("string", "File it came in, relative to the landing zone."),
@@ -55,23 +56,51 @@ def quarantine_table(settings: Settings, contract: Contract) -> delta.Table:
     return delta.table_of(settings, "quarantine", contract.name, columns, partition_by="_event_date", stats=stats)
 
 
-def timeline(changes: DataFrame, contract: Contract) -> DataFrame:
-    """The versions of each entity, each valid until the next. The order of arrival does not matter."""
+def timeline(changes: DataFrame, contract: Contract, sweeps: DataFrame | None = None) -> DataFrame:
+    """The versions of each entity, each valid until the next. The order of arrival does not matter.
+
+    `sweeps` are the changes of a log that concern every entity, the rejected among them: truncations and ends of snapshots.
+    """
     following = F.lead("_moment").over(Window.partitionBy(*contract.key).orderBy("_moment"))
     versions = changes.select("*", F.col("_moment").alias("valid_from"), following.alias("valid_to"))
-    if contract.is_change_log:
-        versions = _without_deleted(versions)
+    if sweeps is not None:
+        versions = _merged(_swept(versions, sweeps), contract)
     return versions.withColumn("is_current", F.col("valid_to").isNull())
 
 
-def _without_deleted(versions: DataFrame) -> DataFrame:
-    """Deletes and truncations end the version before them and are none themselves."""
-    op = F.col("_change.op")
-    truncation = F.struct(F.col("_change.place").alias("place"), F.col("_moment").alias("at"))
-    truncations = versions.where(op == TRUNCATE).agg(F.collect_list(truncation).alias("_truncations"))
-    place = F.coalesce("_change.place", F.lit(-1))
-    after = F.transform(F.filter("_truncations", lambda t: t["place"] > place), lambda t: t["at"])
-    emptied = F.greatest("valid_from", F.array_min(after))
-    ended = F.when(F.array_min(after).isNotNull(), F.least("valid_to", emptied)).otherwise(F.col("valid_to"))
-    kept = versions.where(F.coalesce(op, F.lit("")).isin("", *WRITES)).crossJoin(F.broadcast(truncations))
-    return kept.withColumn("valid_to", ended).drop("_truncations")
+def _swept(versions: DataFrame, sweeps: DataFrame) -> DataFrame:
+    """Deletes and sweeps end the version before them and are none themselves. A snapshot spares the entities it holds."""
+    change = F.col("_change")
+    # By place, so that the least is the first.
+    sweep = F.struct(
+        *[F.col("_change")[name].alias(name) for name in ("place", "at", "read_at")],
+        (F.col("_change.op") == SNAPSHOT).alias("is_snapshot"),
+    )
+    found = sweeps.agg(F.collect_set(sweep).alias("_sweeps"))
+
+    def goes_over(sweep: Expr) -> Expr:
+        is_held = sweep["is_snapshot"] & F.array_contains(change["seen"], sweep["place"])
+        # The transaction that commits first after a snapshot may have logged before it: only the order of reading tells.
+        is_later = change["is_stream"] & change["is_first"] & (change["read_at"] >= sweep["read_at"])
+        spares = F.coalesce(is_held, F.lit(False)) | F.coalesce(is_later, F.lit(False))
+        return (sweep["place"] > F.coalesce(change["place"], F.lit(-1))) & ~spares
+
+    kept = versions.where(F.coalesce("_change.op", F.lit("")).isin("", *WRITES)).crossJoin(F.broadcast(found))
+    swept_at = F.array_min(F.filter("_sweeps", goes_over))["at"]
+    end = F.when(swept_at.isNotNull(), F.least("valid_to", F.greatest("valid_from", swept_at))).otherwise(
+        F.col("valid_to")
+    )
+    return kept.withColumn("valid_to", end).drop("_sweeps").where("valid_to is null or valid_to > valid_from")
+
+
+def _merged(versions: DataFrame, contract: Contract) -> DataFrame:
+    """Versions that follow each other and hold the same are one: a snapshot repeats what was known."""
+    in_order = Window.partitionBy(*contract.key).orderBy("valid_from")
+    values = F.struct(*[column.name for column in contract.silver])
+    goes_on = F.lag(values).over(in_order).eqNullSafe(values) & F.lag("valid_to").over(in_order).eqNullSafe(
+        F.col("valid_from")
+    )
+    numbered = versions.withColumn("_begins", ~goes_on).withColumn("_number", F.count_if("_begins").over(in_order))
+    whole = Window.partitionBy(*contract.key, "_number").orderBy("valid_from")
+    end = F.last("valid_to").over(whole.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
+    return numbered.withColumn("valid_to", end).where("_begins").drop("_begins", "_number")

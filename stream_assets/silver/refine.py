@@ -31,7 +31,7 @@ from stream_assets.silver.resolve import fates, with_resolved
 from stream_assets.sources.changes import ALL_KEYS
 from stream_assets.sources.corrections import split_superseded
 
-REFINE_VERSION = 4
+REFINE_VERSION = 5
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
 ROWS_PER_FILE = 2_000_000
 ROWS_PER_TASK = 100_000
@@ -263,18 +263,20 @@ def read_bronze(
     bronze = spark.table(f"`bronze`.`{contract.name}`").drop(
         "_run_id", "_contract_version", "_message_key", "_message_headers"
     )
+    is_sweep = (F.col("_key") == ALL_KEYS) | F.col("_ends_snapshot")
     if contract.kind == "event":
         # By event day alone: what came while the contract allowed more lateness must not get lost. Statistics prune the files.
         return bronze.where(delta.in_days("_event_date", days))
     own = bronze.where(delta.in_days("_delivery_date", days))
     if contract.kind == "reference":
         return own
-    if contract.is_change_log and not own.where(F.col("_key") == ALL_KEYS).isEmpty():
+    if contract.is_change_log and not own.where(is_sweep).isEmpty():
         return bronze.where(f"not ({delta.in_days('_delivery_date', without)})")
     silver = spark.table(f"`silver`.`{contract.name}`").where(delta.in_days("_delivery_date", days))
     touched = own.select("_key").union(silver.select("_key"))
     if contract.is_change_log:
-        touched = touched.union(spark.range(1).select(F.lit(ALL_KEYS).cast("bigint")))
+        # With the entity whose row a snapshot happened to end with.
+        touched = touched.union(bronze.where(is_sweep).select("_key"))
     history = bronze.where(f"not ({delta.in_days('_delivery_date', [*days, *without])})").join(
         F.broadcast(touched.distinct()), "_key", "left_semi"
     )
@@ -335,7 +337,8 @@ def _publish(spark: SparkSession, task: Task, conformed: DataFrame, commit: Comm
         # A key may be gone from a delivery that came again, and so be among no rows at all.
         kept = spark.table(table.qualified).where(f"not ({delta.in_days('_delivery_date', task.days)})")
         others = kept.join(F.broadcast(touched), "_key", "left_anti")
-        versions = timeline(rows, task.contract).select(*table.columns)
+        sweeps = conformed.where("_change.is_sweep") if task.contract.is_change_log else None
+        versions = timeline(rows, task.contract, sweeps).select(*table.columns)
         delta.replace_all(table, versions.unionByName(others.select(*table.columns)), commit=commit)
     else:
         _publish_reference(spark, task.contract, table, rows, commit)

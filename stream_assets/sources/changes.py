@@ -23,6 +23,8 @@ SNAPSHOT, DELETE, TRUNCATE, TOMBSTONE = "r", "d", "t", "tombstone"
 WRITES = ("c", "u", SNAPSHOT)
 ALL_KEYS = 0
 """`_key` of a truncation: it concerns every entity."""
+LAST = "last"
+"""How Debezium marks the event a snapshot ends with, the only one of a single row included."""
 PLACE = ("_change.place", "_change.is_stream", "_change.lsn")
 """What came first, for changes of one entity. Records that came as files have no place in the log: they are older."""
 
@@ -30,9 +32,22 @@ _TOPIC_AND_PARTITION = r"^[^/]+/\d+$"
 """`_source` of a message. That of a file has its day in between."""
 _IMAGE = MapType(StringType(), StringType())
 _SOURCE = (
-    StructType().add("lsn", LongType()).add("sequence", StringType()).add("ts_us", LongType()).add("ts_ms", LongType())
+    StructType()
+    .add("lsn", LongType())
+    .add("sequence", StringType())
+    .add("snapshot", StringType())
+    .add("ts_us", LongType())
+    .add("ts_ms", LongType())
 )
-_EVENT = StructType().add("before", _IMAGE).add("after", _IMAGE).add("op", StringType()).add("source", _SOURCE)
+_EVENT = (
+    StructType()
+    .add("before", _IMAGE)
+    .add("after", _IMAGE)
+    .add("op", StringType())
+    .add("source", _SOURCE)
+    .add("ts_us", LongType())
+    .add("ts_ms", LongType())
+)
 _SHAPE = StructType([*_EVENT.fields]).add("payload", _EVENT)
 """With and without the schema that Connect's JSON converter may wrap around."""
 
@@ -50,18 +65,27 @@ def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str | Non
 
 
 def peek(rows: DataFrame, contract: Contract, names: Sequence[str], headers: Sequence[str] = ()) -> DataFrame:
-    """Add `_record` with a few columns, as `records.peek`, and `_op`: for landing, which judges nothing."""
+    """Add `_record` with a few columns, as `records.peek`, `_op` and `_ends_snapshot`: for landing, which judges nothing."""
     if not contract.is_change_log:
-        return records.peek(rows, contract, names, headers).withColumn("_op", F.lit(None).cast("string"))
+        return _plainly(records.peek(rows, contract, names, headers))
     events, others = _split(rows, contract)
     parsed = records.once(events, F.struct(F.from_json("_raw", _SHAPE).alias("_read")))
     event = _event(F.col("_read"))
     record = F.struct(*[_value(event, contract.column(name)).alias(name) for name in names])
-    read = parsed.select(*rows.columns, record.alias("_record"), event["op"].alias("_op"))
-    if others is None:
-        return read
-    plain = records.peek(others, contract, names, headers).withColumn("_op", F.lit(None).cast("string"))
-    return read.unionByName(plain)
+    read = parsed.select(
+        *rows.columns, record.alias("_record"), event["op"].alias("_op"), _ends_snapshot(event).alias("_ends_snapshot")
+    )
+    return read if others is None else read.unionByName(_plainly(records.peek(others, contract, names, headers)))
+
+
+def _plainly(peeked: DataFrame) -> DataFrame:
+    """Records that are no changes."""
+    return peeked.withColumns({"_op": F.lit(None).cast("string"), "_ends_snapshot": F.lit(None).cast("boolean")})
+
+
+def _ends_snapshot(event: Expr) -> Expr:
+    """Whether a snapshot ends with this event: whatever it did not hold was gone. One that was cut off says nothing of the kind."""
+    return F.coalesce((event["op"] == SNAPSHOT) & (event["source"]["snapshot"] == LAST), F.lit(False))
 
 
 def _split(rows: DataFrame, contract: Contract) -> tuple[DataFrame, DataFrame | None]:
@@ -83,13 +107,15 @@ def _read(rows: DataFrame, contract: Contract) -> DataFrame:
     is_known |= (event["op"] == DELETE) & event["before"].isNotNull() & event["source"]["lsn"].isNotNull()
     is_known |= (event["op"] == TRUNCATE) & event["source"]["lsn"].isNotNull()
     repeats = F.size(F.array_distinct(F.map_keys(image))) < F.size(F.map_keys(image))
-    problem = records.problem(F.coalesce(is_known, F.lit(False)) & F.col("_whole"), F.coalesce(repeats, F.lit(False)))
+    is_sound = F.coalesce(is_known, F.lit(False)) & F.col("_whole")
+    problem = records.problem(is_sound, F.coalesce(repeats, F.lit(False)))
+    is_sweep = is_sound & ((event["op"] == TRUNCATE) | _ends_snapshot(event))
     return parsed.select(
         *rows.columns,
         F.struct(*[_value(event, column).alias(column.name) for column in contract.record]).alias("_record"),
         F.when(F.size(unknown) > 0, unknown).alias("_unknown"),
         F.when(~is_tombstone, problem).alias("_problem"),
-        _change(event, is_tombstone).alias("_change"),
+        _change(event, is_tombstone).withField("is_sweep", is_sweep).alias("_change"),
     )
 
 
@@ -109,13 +135,14 @@ def _value(event: Expr, column: Column) -> Expr:
 
 
 def _change(event: Expr, is_tombstone: Expr) -> Expr:
-    """What was done, when it was committed, where in the log it stands, and the commit that went before it."""
+    """What was done, when it was committed, when Debezium read it, where in the log it stands, and the commit before it."""
     source = event["source"]
     committed = F.get_json_object(source["sequence"], "$[0]").try_cast("bigint")
     return F.struct(
         F.when(is_tombstone, TOMBSTONE).otherwise(event["op"]).alias("op"),
         _holds(event["op"]).alias("holds"),
         F.timestamp_micros(F.coalesce(source["ts_us"], source["ts_ms"] * 1000)).alias("at"),
+        F.coalesce(event["ts_us"], event["ts_ms"] * 1000).alias("read_at"),
         source["lsn"].alias("lsn"),
         committed.alias("committed"),
         (event["op"] != SNAPSHOT).alias("is_stream"),
@@ -129,7 +156,7 @@ def _holds(op: Expr) -> Expr:
 
 
 def _placed(read: DataFrame, contract: Contract) -> DataFrame:
-    """Add the place of each change among those of its entity.
+    """Add the place of each change among those of its entity, and the places of the snapshots that hold the entity (`seen`).
 
     Changes of one row are logged in the order of their commits, for each locks the row. A snapshot stands where it was
     taken, but a transaction that was open then has logged before it and commits after it: such a change comes after the
@@ -145,8 +172,9 @@ def _placed(read: DataFrame, contract: Contract) -> DataFrame:
     )
     after = F.when(change["is_first"], F.array_max(F.transform(followed, lambda s: s["lsn"])))
     place = F.when(change["is_stream"], F.greatest(change["lsn"], change["committed"], after)).otherwise(change["lsn"])
-    found = read.withColumn("_snapshots", snapshots)
-    return found.withColumn("_change", F.when(change.isNotNull(), change.withField("place", place))).drop("_snapshots")
+    seen = F.transform("_snapshots", lambda s: s["lsn"])
+    placed = F.when(change.isNotNull(), change.withField("place", place).withField("seen", seen))
+    return read.withColumn("_snapshots", snapshots).withColumn("_change", placed).drop("_snapshots")
 
 
 def _carry_forward(read: DataFrame, contract: Contract) -> DataFrame:

@@ -1,8 +1,10 @@
 """Silver from a database's change log: what the table held, whatever way its changes came."""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -28,8 +30,8 @@ COLUMNS = [
     {"name": "due_date", "logicalType": "date"},
     {"name": "updated_at", "logicalType": "timestamp"},
 ]
-Message = tuple[int, str | None]
-"""Offset and value."""
+Message = tuple[int, int, str | None]
+"""Partition, offset and value."""
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +52,8 @@ def land_messages(spark: SparkSession, lake: Settings, law: Contract, day: date,
     table = bronze_table(lake, law)
     delta.ensure(spark, table)
     received = [
-        (value, None, None, "accounts/0", offset, day, datetime.combine(day, datetime.min.time(), UTC))
-        for offset, value in messages
+        (value, None, None, f"accounts/{partition}", offset, day, datetime.combine(day, datetime.min.time(), UTC))
+        for partition, offset, value in messages
     ]
     shape = "_raw string, _raw_bytes binary, _header string, _source string, _position bigint, _delivery_date date, _ingested_at timestamp"
     stamped = stamp(spark.createDataFrame(received, shape), law, [])
@@ -59,6 +61,12 @@ def land_messages(spark: SparkSession, lake: Settings, law: Contract, day: date,
     frame = stamped.selectExpr("*", *[f"cast(null as {table.columns[name][0]}) as {name}" for name in missing])
     page = {day.isoformat(): {"rows_in": len(messages), "files": f"{len(messages)}:{hash(tuple(messages))}"}}
     delta.replace_days(table, frame, days=[day], commit=Commit("test", law.name, "bronze", law.version, page))
+
+
+def numbered(events: Sequence[tuple[int, str | None]]) -> list[Message]:
+    """Events with their offsets within each partition."""
+    offsets: defaultdict[int, count[int]] = defaultdict(count)
+    return [(partition, next(offsets[partition]), value) for partition, value in events]
 
 
 def silver(lake: Settings) -> list[Version]:
@@ -84,7 +92,7 @@ def test_any_arrival_of_a_log_gives_the_same_history(
     forget_tables(spark)
     lake = lake_at(engine_settings, tmp_path_factory.mktemp("lake"))
     database = Database(random, wrapped=random.random() < 0.5)
-    topic = list(enumerate(database.events))
+    topic = numbered(database.events)
     repeated = topic + random.choices(topic, k=len(topic) // 2)
     random.shuffle(repeated)
     days = [DAY + timedelta(days=n) for n in range(4)]
@@ -103,7 +111,7 @@ def test_any_arrival_of_a_log_gives_the_same_history(
     forget_tables(spark)
 
 
-def event(op: str, lsn: int, before: Any = None, after: Any = None) -> str:
+def event(op: str, lsn: int, before: Any = None, after: Any = None, *, snapshot: str = "false") -> str:
     """A change as Debezium writes it, committed in the second of its position."""
     source = {
         "lsn": lsn,
@@ -111,6 +119,7 @@ def event(op: str, lsn: int, before: Any = None, after: Any = None) -> str:
         "ts_ms": lsn * 1000,
         "sequence": f'["{lsn - 1}","{lsn}"]',
         "txId": lsn,
+        "snapshot": snapshot,
     }
     return json.dumps({"before": before, "after": after, "source": source, "op": op, "ts_ms": lsn * 1000})
 
@@ -148,7 +157,7 @@ def test_each_kind_of_change(spark: SparkSession, lake: Settings, accounts: Cont
         None,
     ]  # fmt: skip
     values = [*told, *[value for value, _ in ODD.values()]]
-    land_messages(spark, lake, accounts, DAY, list(enumerate(values)))
+    land_messages(spark, lake, accounts, DAY, numbered([(0, value) for value in values]))
     refine_days(spark, lake, accounts, DAY)
     found = {(r["id"], r["valid_from"].timestamp()): r for r in rows(lake, "silver", "accounts")}
     ends = {key: r["valid_to"] and r["valid_to"].timestamp() for key, r in found.items()}
@@ -165,3 +174,28 @@ def test_each_kind_of_change(spark: SparkSession, lake: Settings, accounts: Cont
     assert refused == dict(ODD.values())
     entry = ledger(lake, "silver", "accounts")[DAY.isoformat()]
     assert (entry["rows_in"], entry["quarantined"], entry["duplicates"]) == (len(values), len(ODD), 1)
+
+
+def test_a_snapshot_ends_what_it_does_not_hold(spark: SparkSession, lake: Settings, accounts: Contract) -> None:
+    """Only a whole one does. What it repeats unchanged is no new version, and what it holds but cannot be believed does not end."""
+    first = [("same", "first"), ("gone", "true"), ("spoilt", "true")]
+    second = [("same", "1.00", "first"), ("new", "1.00", "true"), ("spoilt", "a lot", "last")]
+    events = [event("r", 1, after=row(key), snapshot=mark) for key, mark in first]
+    events += [event("r", 5, after=row(key, amount), snapshot=mark) for key, amount, mark in second]
+    topic = numbered([(0, value) for value in events])
+    land_messages(spark, lake, accounts, DAY, topic[:-1])
+    refine_days(spark, lake, accounts, DAY)
+    until = {(v.key, v.valid_from.timestamp()): v.valid_to and v.valid_to.timestamp() for v in silver(lake)}
+    assert until == {("same", 1): None, ("gone", 1): None, ("spoilt", 1): None, ("new", 5): None}
+    land_messages(spark, lake, accounts, DAY + timedelta(days=1), topic[-1:])
+    refine_days(spark, lake, accounts, DAY + timedelta(days=1))
+    until = {(v.key, v.valid_from.timestamp()): v.valid_to and v.valid_to.timestamp() for v in silver(lake)}
+    assert until == {("same", 1): None, ("gone", 1): 5, ("spoilt", 1): None, ("new", 5): None}
+    # A row that comes late finds the snapshot in the deliveries of before.
+    late = [(0, 9, event("c", 3, after=row("late"))), (0, 10, event("u", 7, after=row("same", "2.00")))]
+    land_messages(spark, lake, accounts, DAY + timedelta(days=2), late)
+    refine_days(spark, lake, accounts, DAY + timedelta(days=2))
+    until = {(v.key, v.valid_from.timestamp()): v.valid_to and v.valid_to.timestamp() for v in silver(lake)}
+    assert until == {
+        ("same", 1): 7, ("same", 7): None, ("gone", 1): 5, ("late", 3): 5, ("spoilt", 1): None, ("new", 5): None,
+    }  # fmt: skip
