@@ -81,7 +81,10 @@ def down(
 
 @app.command()
 def resnapshot(dataset: Annotated[str, typer.Argument(help="Dataset.")]) -> None:
-    """Begin anew after changes were lost: read every row again, and end those that vanished meanwhile."""
+    """Begin anew after changes were lost: read every row again, and end those that vanished meanwhile.
+
+    A dataset whose contract takes no snapshot (never, schema_only) goes on with the changes from now on.
+    """
     from stream_assets.sources.capture import resnapshot as begin_anew
 
     settings = Settings.from_env()
@@ -140,6 +143,7 @@ def _report(found: list[CaptureState]) -> None:
     for state in found:
         wanted, slot = state.capture, state.slot
         slot_state = "gone" if slot is None else "lost" if slot.is_lost else "read" if slot.is_active else "idle"
+        slot_state = slot_state if wanted.reads_log else "none"
         kept = "" if slot is None else megabytes(slot)
         place = f"{wanted.schema}.{wanted.table}"
         table.add_row(wanted.dataset, place, state.connector.state.lower(), slot_state, kept, wanted.topic)

@@ -25,6 +25,7 @@ def doctor(
     """Check the whole installation and say what to do where something is wrong. Exits 1 if a part fails."""
     from stream_assets.ops.doctor.checks import Line, examine, left_behind
     from stream_assets.ops.doctor.instance import examine_instance
+    from stream_assets.ops.doctor.live import examine_live
     from stream_assets.ops.prepare import prepare_home
 
     settings = Settings.from_env()
@@ -32,7 +33,7 @@ def doctor(
     for file in left_behind(settings) if fix else ():
         file.unlink(missing_ok=True)
     found: list[Line] = []
-    for lines in (examine(settings), examine_instance(settings, fix=fix)):
+    for lines in (examine(settings), examine_live(settings), examine_instance(settings, fix=fix)):
         for line in lines:
             found.append(line)
             if not as_json:

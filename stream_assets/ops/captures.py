@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from stream_assets.contracts.model import Contract, Server
 from stream_assets.errors import ServiceError
@@ -10,7 +11,15 @@ from stream_assets.keys import owners
 from stream_assets.ops.alerts.conditions import Watch
 from stream_assets.ops.alerts.incidents import Condition, Incidents, Severity
 from stream_assets.settings import Settings
-from stream_assets.sources.capture import MAX_RETAINED_BYTES, CaptureState, capture, captured, look
+from stream_assets.sources.capture import (
+    MAX_RETAINED_BYTES,
+    CaptureState,
+    capture,
+    captured,
+    find_slot,
+    look,
+    megabytes,
+)
 
 EXPECTED = f"changes flow, and the slot keeps less than {MAX_RETAINED_BYTES >> 20} MB of log"
 
@@ -26,9 +35,14 @@ def watch_captures(settings: Settings, contracts: Sequence[Contract]) -> Watch:
 
 
 def _look(settings: Settings, contract: Contract, server: Server) -> list[Condition]:
+    wanted = capture(contract, server)
     try:
-        return capture_conditions([(contract, look(settings, capture(contract, server)))])
+        return capture_conditions([(contract, look(settings, wanted))])
     except ServiceError as error:
+        with suppress(ServiceError):
+            if (slot := find_slot(settings, wanted)) and slot.retained_bytes > MAX_RETAINED_BYTES:
+                found = f"{error} Meanwhile the slot keeps {megabytes(slot)} of log on the source's disk"
+                return [_condition(contract, "critical", found, "stream services status")]
         return [_condition(contract, "error", str(error), "stream services status")]
 
 
@@ -38,7 +52,8 @@ def capture_conditions(found: Iterable[tuple[Contract, CaptureState]]) -> list[C
     for contract, state in found:
         if state.problem:
             slot = state.slot
-            is_dire = slot is None or slot.is_lost or slot.retained_bytes > MAX_RETAINED_BYTES
+            is_gone = slot is None and state.capture.reads_log
+            is_dire = is_gone or (slot and (slot.is_lost or slot.retained_bytes > MAX_RETAINED_BYTES))
             conditions.append(_condition(contract, "critical" if is_dire else "error", *state.problem))
     return conditions
 

@@ -41,20 +41,25 @@ class CaptureState:
         if self.connector.state == "ABSENT":
             held = f" and its slot keeps {megabytes(self.slot)} of log" if self.slot else ""
             return f"the connector is not registered{held}", f"stream cdc up {name}"
+        if not self.capture.reads_log:
+            return self._connector_problem
         if self.slot is None:
             # Debezium makes the slot before it reads: without one there is nothing to go on from.
             return "the replication slot is gone: changes since then are lost to the log", again
         if self.slot.is_lost:
             return "the database has thrown away log that the slot still needed", again
-        if self.connector.state == "FAILED":
-            return f"the connector failed: {self.connector.reason}", f"stream cdc up {name}"
-        if self.slot.retained_bytes > MAX_RETAINED_BYTES:
+        if self.slot.retained_bytes > MAX_RETAINED_BYTES and self.connector.state != "FAILED":
             return f"the slot keeps {megabytes(self.slot)} of log on the source's disk", f"stream cdc up {name}"
-        if not self.connector.is_running:
-            return f"the connector is {self.connector.state.lower()}", f"stream cdc resume {name}"
-        if not self.slot.is_active:
+        if self._connector_problem is None and not self.slot.is_active:
             return "nobody reads the slot", f"stream cdc up {name}"
-        return None
+        return self._connector_problem
+
+    @property
+    def _connector_problem(self) -> tuple[str, str] | None:
+        name, state = self.capture.dataset, self.connector.state
+        if state == "FAILED":
+            return f"the connector failed: {self.connector.reason}", f"stream cdc up {name}"
+        return None if self.connector.is_running else (f"the connector is {state.lower()}", f"stream cdc resume {name}")
 
 
 def megabytes(slot: Slot) -> str:
@@ -78,7 +83,12 @@ def capture(contract: Contract, server: Server) -> Capture:
 
 
 def start(settings: Settings, contract: Contract, server: Server, *, fix: bool = False) -> CaptureState:
-    """Follow a table: verify it, make its topics, register its connector, and wait until it reads the log.
+    """Follow a table, and wait until its connector reads the log."""
+    return _wait(settings, begin(settings, contract, server, fix=fix))
+
+
+def begin(settings: Settings, contract: Contract, server: Server, *, fix: bool = False) -> Capture:
+    """Verify a table, make its topics and register its connector.
 
     The topics are made first and by us: many a broker makes none by itself, or with defaults that suit nobody.
     """
@@ -91,7 +101,7 @@ def start(settings: Settings, contract: Contract, server: Server, *, fix: bool =
     url, config = connect_url(settings), connector_config(wanted, postgres_dsn(settings), password_reference(settings))
     connect.register(url, wanted.connector, config)
     connect.restart(url, wanted.connector)
-    return _wait(settings, wanted)
+    return wanted
 
 
 def _make_topics(settings: Settings, wanted: Capture, changes: Topic) -> None:
@@ -105,17 +115,21 @@ def _wait(settings: Settings, wanted: Capture) -> CaptureState:
     deadline = time.monotonic() + WAIT_S
     while True:
         state = look(settings, wanted)
-        is_over = wanted.snapshot == "initial_only" and state.connector.is_running
-        if state.problem is None or is_over or state.connector.state == "FAILED" or time.monotonic() > deadline:
+        if state.problem is None or state.connector.state == "FAILED" or time.monotonic() > deadline:
             return state
         time.sleep(0.5)
 
 
 def look(settings: Settings, wanted: Capture) -> CaptureState:
     """How a capture stands."""
-    with postgres.connection(postgres_dsn(settings)) as database:
-        slot = postgres.slot_of(database, wanted)
+    slot = find_slot(settings, wanted)
     return CaptureState(wanted, connect.connector_state(connect_url(settings), wanted.connector), slot)
+
+
+def find_slot(settings: Settings, wanted: Capture) -> Slot | None:
+    """The slot of a capture, if there is one. Kafka Connect need not answer for it."""
+    with postgres.connection(postgres_dsn(settings)) as database:
+        return postgres.slot_of(database, wanted)
 
 
 def stop(settings: Settings, wanted: Capture, *, drop: bool) -> None:
@@ -142,14 +156,16 @@ def _until_stopped(url: str, wanted: Capture) -> None:
 def resnapshot(settings: Settings, contract: Contract, server: Server) -> CaptureState:
     """Begin anew after changes were lost: every row is read again, and rows that vanished meanwhile end now.
 
-    A snapshot cannot tell what is no longer there. So the log is told first that everything ended, as a truncation would, and
-    the snapshot then brings back what still exists.
+    What happened meanwhile is unknown, and a table that is empty by now would say nothing. So the log is told first that
+    everything ended, as a truncation would, and the snapshot then brings back what still exists. A capture that takes no
+    snapshot goes on from now, with the rows known so far.
     """
     wanted = capture(contract, server)
     stop(settings, wanted, drop=True)
-    with postgres.connection(postgres_dsn(settings)) as database:
-        position = postgres.log_position(database)
-    _publish_end(settings, wanted, position)
+    if wanted.reads_rows:
+        with postgres.connection(postgres_dsn(settings)) as database:
+            position = postgres.log_position(database)
+        _publish_end(settings, wanted, position)
     return start(settings, contract, server)
 
 

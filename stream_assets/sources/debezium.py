@@ -35,6 +35,16 @@ class Capture:
     """Whether the log must hold the whole row before each change (REPLICA IDENTITY FULL)."""
 
     @property
+    def reads_rows(self) -> bool:
+        """Whether it begins with the rows that are there."""
+        return SNAPSHOTS[self.snapshot] != "no_data"
+
+    @property
+    def reads_log(self) -> bool:
+        """Whether it goes on with the log: only then is there a slot."""
+        return self.snapshot != "initial_only"
+
+    @property
     def connector(self) -> str:
         """Name of the connector."""
         return f"stream-{self.dataset}"

@@ -96,11 +96,9 @@ class TopicState:
 
 def ensure_topic(address: KafkaAddress, topic: Topic) -> TopicState:
     """Make the topic if it is not there; else say where it differs. One that dates records itself is refused."""
-    admin = admin_client(address)
-    is_new = topic.name not in _known(admin, address) and _create(admin, topic)
-    if is_new:
+    if topic.name not in topic_names(address) and _create(admin_client(address), topic):
         return TopicState(topic, is_new=True)
-    state = TopicState(topic, is_new=False, differences=_differences(admin, topic))
+    state = compare_topic(address, topic)
     if "message.timestamp.type" in state.differences:
         raise ServiceError(
             f"The topic {topic.name} takes the time of its messages from their producers, so nobody can tell when they arrived. "
@@ -108,6 +106,11 @@ def ensure_topic(address: KafkaAddress, topic: Topic) -> TopicState:
             "--add-config message.timestamp.type=LogAppendTime`."
         )
     return state
+
+
+def compare_topic(address: KafkaAddress, topic: Topic) -> TopicState:
+    """Where a topic that is there differs from what is wanted."""
+    return TopicState(topic, is_new=False, differences=_differences(admin_client(address), topic))
 
 
 def admin_client(address: KafkaAddress) -> AdminClient:
@@ -118,14 +121,15 @@ def admin_client(address: KafkaAddress) -> AdminClient:
 def unreachable(address: KafkaAddress, error: KafkaException) -> ServiceError:
     """What to tell when the cluster does not answer."""
     return ServiceError(
-        f"Kafka at {address.bootstrap} does not answer: {error.args[0]}. Start our own with `stream services up`, or correct "
+        f"Kafka at {address.bootstrap} does not answer ({error.args[0].str()}). Start our own with `stream services up`, or correct "
         "STREAM_KAFKA_BOOTSTRAP and the settings beside it."
     )
 
 
-def _known(admin: AdminClient, address: KafkaAddress) -> set[str]:
+def topic_names(address: KafkaAddress, timeout_s: float = TIMEOUT_S) -> set[str]:
+    """The topics there are."""
     try:
-        return set(admin.list_topics(timeout=TIMEOUT_S).topics)
+        return set(admin_client(address).list_topics(timeout=timeout_s).topics)
     except KafkaException as error:
         raise unreachable(address, error) from error
 

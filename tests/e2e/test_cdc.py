@@ -3,13 +3,16 @@
 The oracle is `SELECT *` in Postgres. `STREAM_CDC_KILLS` says how often Connect is killed and Postgres restarted.
 """
 
+import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,12 +27,15 @@ from stream_assets.bronze.query import look_up
 from stream_assets.contracts.model import Contract, Server
 from stream_assets.errors import ServiceError
 from stream_assets.ops.captures import watch_captures
+from stream_assets.ops.doctor.live import examine_live
 from stream_assets.services import local, process
 from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, services_folder
 from stream_assets.services.connect import password_reference
 from stream_assets.settings import Settings
 from stream_assets.sources import connect
-from stream_assets.sources.capture import capture, look, resnapshot, start, stop
+from stream_assets.sources.capture import begin, capture, look, resnapshot, start, stop
+from stream_assets.sources.kafka import look_at
+from stream_assets.sources.topics import ensure_topic, topic_of
 from tests.documents import contract, document
 from tests.lakes import refine_days, rows
 
@@ -70,9 +76,17 @@ class Followed:
     def bring_in(self, spark: SparkSession) -> None:
         """Everything up to now, into Silver."""
         self.until_read()
+        self.land(spark)
+
+    def land(self, spark: SparkSession) -> None:
+        """Everything on the topic, into Silver."""
         today = datetime.now(UTC).date()
         catch_up(spark, self.settings, self.law, run_id=uuid4().hex)
         refine_days(spark, self.settings, self.law, today - timedelta(days=1), today)
+
+    def messages(self) -> int:
+        """How many the topic holds."""
+        return sum(look_at(kafka(self.settings), capture(self.law, self.server).topic).end.values())
 
     def until_read(self) -> None:
         """Wait until everything committed so far has been read and noted."""
@@ -83,11 +97,11 @@ class Followed:
             wait_for("the slot to pass", lambda: database.execute(question, [slot, position]).fetchone())
 
 
-def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 120) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 120, every_s: float = 0.2) -> Any:
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.2)
+        time.sleep(every_s)
     return found
 
 
@@ -164,19 +178,21 @@ class Load(threading.Thread):
 def test_silver_is_the_table_after_a_mixed_load_under_fire(
     spark: SparkSession, services: Settings, followed: Followed
 ) -> None:
-    """Transactions run while the snapshot is taken, columns are added and widened, Connect is killed, Postgres restarts."""
+    """Transactions run while the snapshot is taken, which is cut off and begins anew; columns are added and widened, Connect is
+    killed, Postgres restarts. A row that only the first snapshot held has ended.
+    """
     load = [Load(followed, seed) for seed in range(3)]
     for thread in load:
         thread.start()
     try:
-        assert start(followed.settings, followed.law, followed.server, fix=True).problem is None
+        _cut_off_snapshot(services, followed)
         with followed.database() as database:
             database.execute(f"alter table {followed.law.name} add column segment text default 'new'")  # pyright: ignore
             database.execute(f"alter table {followed.law.name} alter column amount type numeric(20,4)")  # pyright: ignore
-        followed.until_read()  # a snapshot that is cut off is taken anew, and needs `resnapshot` afterwards: docs/cdc.md
         for _ in range(KILLS):
             _let_run(load)
             _kill_connect(services)
+            local.up(services, ["connect"])
             _let_run(load)
             local.down(services, ["postgres"])
             local.up(services, ["postgres"])
@@ -190,7 +206,26 @@ def test_silver_is_the_table_after_a_mixed_load_under_fire(
     followed.bring_in(spark)
     assert followed.current() == followed.truth()
     assert len(followed.truth()) > 50
+    events = [json.loads(row["_raw"]) for row in rows(followed.settings, "bronze", followed.law.name) if row["_raw"]]
+    begun, ended = (
+        {event["source"]["lsn"] for event in events if event["source"]["snapshot"] in marks}
+        for marks in (("first", "true"), ("last",))
+    )
+    assert len(begun) > len(ended) >= 1
     assert not rows(followed.settings, "quarantine", followed.law.name)
+
+
+def _cut_off_snapshot(services: Settings, followed: Followed) -> None:
+    """Begin to follow the table, kill the reader in the midst of its snapshot, and delete rows before it begins anew."""
+    name = followed.law.name
+    with followed.database() as database:
+        database.execute(f"insert into {name} select n, n, md5(n::text) from generate_series(1001, 41000) n")  # pyright: ignore
+        begin(followed.settings, followed.law, followed.server, fix=True)
+        wait_for("the snapshot to begin", lambda: followed.messages() > 500, every_s=0.01)
+        _kill_connect(services)
+        database.execute(f"delete from {name} where id > 1000 and id <> 1500")  # pyright: ignore
+    local.up(services, ["connect"])
+    wait_for("changes to flow", lambda: _flows(followed))
 
 
 def _let_run(load: list[Load], transactions: int = 150) -> None:
@@ -203,7 +238,6 @@ def _kill_connect(services: Settings) -> None:
     assert found is not None
     found.kill()
     found.wait(10)
-    local.up(services, ["connect"])
 
 
 def _flows(followed: Followed) -> bool:
@@ -270,6 +304,65 @@ def _drop_slot(followed: Followed) -> None:
             return False
 
         wait_for("the slot to be free", is_dropped)
+
+
+@pytest.mark.parametrize("mode", ["initial_only", "never"])
+def test_a_copy_and_a_log_without_a_past(spark: SparkSession, followed: Followed, mode: str) -> None:
+    """`initial_only` is a copy that needs no slot, `never` tells only what happens from now on. Beginning anew keeps to that."""
+    server = replace(followed.server, options={"snapshot": mode})
+    table = replace(followed, law=replace(followed.law, servers=(server,)), server=server)
+    started = start(table.settings, table.law, server, fix=True)
+    assert (started.problem, started.slot is None) == (None, mode == "initial_only")
+    with table.database() as database:
+        if mode == "initial_only":
+            wait_for("the copy", lambda: table.messages() == 200)
+        database.execute(f"update {table.law.name} set amount = 7 where id in (5, 6)")  # pyright: ignore
+        database.execute(f"delete from {table.law.name} where id = 6")  # pyright: ignore
+        if mode == "never":
+            table.until_read()
+        before = table.messages()
+        assert resnapshot(table.settings, table.law, server).problem is None
+        if mode == "initial_only":
+            wait_for("another copy", lambda: table.messages() == before + 1 + 199)
+        database.execute(f"update {table.law.name} set amount = 8 where id = 9")  # pyright: ignore
+    if mode == "never":
+        table.until_read()
+    table.land(spark)
+    truth = table.truth()
+    assert table.current() == (
+        {key: truth[key] for key in (5, 9)} if mode == "never" else truth | {9: (9, Decimal("9.0900"), *truth[9][2:])}
+    )
+
+
+def test_the_doctor_names_every_fault_of_the_live_servers(followed: Followed) -> None:
+    """One line for each, with what mends it: a server that does not answer, a wrong topic, a table that nobody reads."""
+    settings, name = replace(followed.settings, contracts=followed.law.file.parent), followed.law.name
+    wanted = capture(followed.law, followed.server)
+    place = {"kafka_bootstrap": "127.0.0.1:1", "connect_url": "http://127.0.0.1:1"}
+    place["postgres_dsn"] = re.sub(r":\d+/", ":1/", postgres_dsn(settings))
+
+    def faults(**other: str) -> list[tuple[str, str]]:
+        found = examine_live(replace(settings, live=replace(settings.live, **other)))
+        return [(line.text, line.remedy) for line in found if line.state != "ok"]
+
+    assert faults() == [(f"{name} is not followed yet", f"`stream cdc up {name}`")]
+    topic = topic_of(settings, followed.law, followed.server)
+    ensure_topic(kafka(settings), replace(topic, partitions=1))
+    start(settings, followed.law, followed.server, fix=True)
+    ((found, remedy),) = faults()
+    assert found == f"{topic.name}: partitions is 1"
+    assert "the contract wants 3" in remedy
+    connect.command(connect_url(settings), wanted.connector, "pause")
+    paused = f"{name}: the connector is paused", f"`stream cdc resume {name}`"
+    wait_for("the pause", lambda: paused in faults())
+    ((kafka_fault, _), (slot_fault, slot_remedy)) = faults(kafka_bootstrap=place["kafka_bootstrap"])
+    assert "does not answer" in kafka_fault
+    assert "nobody reads it" in slot_fault
+    assert wanted.slot in slot_remedy
+    assert ["Kafka Connect does not answer" in text for text, _ in faults(connect_url=place["connect_url"])] == [True, False]  # fmt: skip
+    assert ["Postgres cannot be reached" in text for text, _ in faults(postgres_dsn=place["postgres_dsn"])] == [True]
+    _drop_slot(followed)
+    assert faults()[0][1] == f"`stream cdc resnapshot {name}`"
 
 
 @pytest.mark.parametrize("pattern", ["timestamp", "full"])

@@ -1,5 +1,6 @@
 """What people are told about captured tables."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,11 @@ def test_each_trouble_has_its_remedy(
     (condition,) = capture_conditions([(contract(tmp_path), CaptureState(CAPTURE, connector, slot))])
     assert (condition.severity, repair(condition)) == (severity, remedy)
     assert condition.subject == "bronze/readings"
+
+
+def test_a_copy_needs_no_slot(tmp_path: Path) -> None:
+    """`initial_only` reads the table once: without a slot nothing is wrong, and nothing is lost when its connector fails."""
+    copy = replace(CAPTURE, snapshot="initial_only")
+    assert CaptureState(copy, RUNNING, None).problem is None
+    (condition,) = capture_conditions([(contract(tmp_path), CaptureState(copy, ConnectorState("FAILED"), None))])
+    assert condition.severity == "error"

@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from stream_assets.build import build_defs
 from stream_assets.ops.doctor.checks import Line, examine, left_behind
 from stream_assets.ops.doctor.instance import examine_instance
+from stream_assets.ops.doctor.live import examine_live
 from stream_assets.ops.instance import open_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.processes import PROCESS, is_dead, this_process
@@ -43,6 +44,18 @@ def dead_process() -> str:
 
 def test_a_sound_installation_has_no_failures(settings: Settings) -> None:
     assert [found for found in examine(settings) if found.state == "fail"] == []
+
+
+def test_who_has_files_only_is_not_asked_for_servers(settings: Settings) -> None:
+    """Unless a setting names one: that it does not answer is worth knowing, though nothing depends on it."""
+    assert [found.state for found in examine_live(settings)] == ["ok"]
+    named = replace(settings, live=replace(settings.live, connect_url="http://127.0.0.1:1", kafka_bootstrap="[::1]:1"))
+    found = {found.part: found for found in examine_live(named)}
+    assert (found["connect"].state, found["connect"].text) == (
+        "warn",
+        "Kafka Connect does not answer at http://127.0.0.1:1",
+    )
+    assert "stream services up" in found["connect"].remedy
 
 
 def test_a_missing_file_of_a_table_is_a_failure(settings: Settings) -> None:
