@@ -78,7 +78,8 @@ def run(
     first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD. Default: first delivery.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="Last day. Default: last delivery.")] = None,
     select: Annotated[
-        str | None, typer.Option(help="Dagster asset selection, such as 'key:\"silver/orders\"+' or 'group:bronze'.")
+        str | None,
+        typer.Option(help="A dataset with all that is made of it, or a selection of Dagster's such as 'group:bronze'."),
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Make the days anew although nothing changed: after a file was lost.")

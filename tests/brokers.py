@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from stream_assets.contracts.model import Contract
 from stream_assets.services.addresses import connect_url, kafka, postgres_dsn
+from stream_assets.services.connect import password_reference
 from stream_assets.settings import Settings
 from tests.documents import bend, contract, document
 
@@ -31,6 +32,7 @@ def live_lake(lake: Settings, servers: Settings) -> Settings:
         kafka_bootstrap=kafka(servers).bootstrap,
         postgres_dsn=postgres_dsn(servers),
         connect_url=connect_url(servers),
+        connect_password=password_reference(servers),
     )
     return replace(lake, server="live", live=live)
 

@@ -33,7 +33,9 @@ def up(
     from stream_assets.sources.capture import start
 
     settings = Settings.from_env()
-    _report([start(settings, *dataset, fix=fix) for dataset in _chosen(settings, datasets)])
+    with Console(stderr=True).status("Waiting until changes flow …"):
+        found = [start(settings, *dataset, fix=fix) for dataset in _chosen(settings, datasets)]
+    _report(found, then="`STREAM_SERVER=live stream run --select {}` brings them in.")
 
 
 @app.command()
@@ -106,10 +108,13 @@ def sample(
     from stream_assets.sources import postgres
 
     changes = customer_changes(days=days, end=datetime.now(UTC).date(), scale=scale, seed=seed)
-    with postgres.connection(postgres_dsn(Settings.from_env())) as database:
+    with (
+        Console(stderr=True).status("Changing customers …"),
+        postgres.connection(postgres_dsn(Settings.from_env())) as database,
+    ):
         database.execute(TABLE)
         done = postgres.apply(database, changes, rate=rate)
-    console.print(f"{done:,} changes of customers applied.")
+    console.print(f"{done:,} changes of customers made in Postgres. `stream cdc up customers --fix` follows the table.")
 
 
 def _command(verb: str, datasets: list[str] | None) -> None:
@@ -135,8 +140,8 @@ def _chosen(settings: Settings, names: list[str] | None) -> list[tuple[Contract,
     return [known[name] for name in names or known]
 
 
-def _report(found: list[CaptureState]) -> None:
-    """Print a table and exit 1 if something is wrong."""
+def _report(found: list[CaptureState], *, then: str = "") -> None:
+    """Print a table and what comes next, or what is wrong: then exit 1."""
     from stream_assets.sources.capture import megabytes
 
     table = Table("dataset", "table", "connector", "slot", "log kept", "topic", box=None, pad_edge=False)
@@ -151,4 +156,7 @@ def _report(found: list[CaptureState]) -> None:
     problems = [(state.capture.dataset, *state.problem) for state in found if state.problem]
     for dataset, problem, remedy in problems:
         console.print(f"[red]{dataset}[/red]: {problem}. Run `{remedy}`.", soft_wrap=True)
+    if then and not problems:
+        names = [state.capture.dataset for state in found]
+        console.print(f"Changes flow. {then.format(names[0])}" if len(names) == 1 else "Changes flow.", soft_wrap=True)
     sys.exit(1 if problems else 0)

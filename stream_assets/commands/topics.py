@@ -70,7 +70,7 @@ def replay_topic(
         step = replay(open_session(settings), settings, contract, start, run_id=f"replay-{uuid4()}")
     console.print(
         f"{step.records:,} messages read again. Touched event days: {', '.join(map(str, step.touched)) or 'none'}. "
-        f"""Run `stream run --select 'key:"bronze/{dataset}"+'` to rebuild what is made of them.""",
+        f"Run `stream run --select {dataset}` to rebuild what is made of them.",
         soft_wrap=True,
     )
 

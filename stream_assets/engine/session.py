@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from pyarrow import fs
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -44,6 +45,8 @@ def give_up_early(spark: SparkSession | ConnectSession, connection: Connection) 
     The client's log repeats every error, with its stack, that is raised anyway.
     """
     logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL + 1)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     if connection.token:
         patience = DefaultPolicy(max_retries=8, backoff_multiplier=4, initial_backoff=50, max_backoff=2_000)
         spark.client.set_retry_policies([patience])  # pyright: ignore[reportAttributeAccessIssue]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from stream_assets.errors import StreamError
 from stream_assets.keys import AGAIN, daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
 from stream_assets.ops.backfill.instance import is_gold_current
+from stream_assets.ops.choose import choose_assets, only_landed, unaffected_gold, unmade_silver
 from stream_assets.ops.executor import execute_here
 from stream_assets.ops.instance import open_instance, read_instance
 from stream_assets.ops.prepare import prepare_home
@@ -31,6 +33,8 @@ from stream_assets.settings import Settings
 
 Report = Callable[[str, str, dict[str, Any]], None]
 """Called as work goes on: asset, state (started, done, failed, skipped, current), facts."""
+OUR_ERROR = re.compile(r"^stream_assets\.[\w.]+: ")
+"""What Python puts before the message of an error of ours, which says all by itself."""
 
 
 @dataclass
@@ -50,6 +54,8 @@ class ExecutionResult:
     checks: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, str]] = field(default_factory=list)
     broken_contracts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a person should know though nothing failed."""
     quality_score: float | None = None
     """Of everything, not only of what this run made."""
     quality_report: str = ""
@@ -85,11 +91,11 @@ def run_range(
     result = ExecutionResult(started_at=datetime.now(UTC).isoformat(timespec="seconds"))
     prepare_home(settings)
     graph = defs.resolve_asset_graph()
-    wanted = dg.AssetSelection.from_string(select).resolve(graph) if select else graph.materializable_asset_keys
-    wanted = {key for key in wanted if key in graph.materializable_asset_keys}
+    contracts = load_contracts(settings.contracts)
+    wanted = choose_assets(graph, contracts, select)
+    result.notes, wanted = _advise(settings, graph, wanted)
     bronze = {key for key in wanted if key.path[0] == "bronze"}
     days = {date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)}
-    contracts = load_contracts(settings.contracts)
     partitions = daily_partitions(contracts.values())
     if strange := days - known_days(partitions, days):
         raise StreamError(f"{min(strange)} is outside of history: the contracts' historyStart to today.")
@@ -115,17 +121,26 @@ def run_range(
     return result
 
 
+def _advise(settings: Settings, graph: Any, wanted: set[dg.AssetKey]) -> tuple[list[str], set[dg.AssetKey]]:
+    """What to tell a person of their selection, and the selection without Gold that cannot be made yet."""
+    notes, waiting = [], set[dg.AssetKey]()
+    if unmade := sorted(unmade_silver(settings, graph, wanted)):
+        waiting = {key for key in wanted if key.path[0] == "gold"} - unaffected_gold(graph, wanted, unmade)
+        tables = f"{len(waiting)} table{'s' * (len(waiting) > 1)}"
+        notes.append(
+            f"Gold: {tables} not made, for there is no Silver yet of {', '.join(unmade)}. `stream run` makes all."
+        )
+    if landed := only_landed(graph, wanted):
+        again = f"stream run --select {landed[0]}" if len(landed) == 1 else "stream run"
+        notes.append(f"Only landed, as selected: {', '.join(landed)}. `{again}` goes on to Silver and Gold.")
+    return notes, wanted - waiting
+
+
 def failed_datasets(errors: Iterable[Mapping[str, str]], gates: Iterable[Mapping[str, Any]]) -> set[str]:
     """Datasets whose Silver was not made, by their failed steps and gates."""
     steps = {error["step"].removeprefix("refine_") for error in errors if error["step"].startswith("refine_")}
     layers = [gate["asset"].split("/") for gate in gates]
     return steps | {name for layer, name in layers if layer == "silver"}
-
-
-def unaffected_gold(graph: Any, wanted: set[dg.AssetKey], failed: Iterable[str]) -> set[dg.AssetKey]:
-    """The Gold tables among these that are made of no failed dataset."""
-    bad = dg.AssetSelection.assets(*[dg.AssetKey(["silver", name]) for name in failed]).downstream().resolve(graph)
-    return {key for key in wanted - bad if key.path[0] == "gold"}
 
 
 @dataclass(frozen=True)
@@ -221,7 +236,11 @@ def _root_message(error: Any) -> str:
     """The first line of the deepest cause: what a person needs first."""
     while error is not None and getattr(error, "cause", None) is not None:
         error = error.cause
-    return str(error.message).strip().splitlines()[0][:500] if error else "failed"
+    if error is None:
+        return "failed"
+    first, *more = OUR_ERROR.sub("", str(error.message).strip()).splitlines()
+    # A line that ends so announces a list.
+    return " ".join([first, *(more if first.endswith(":") else ())])[:500]
 
 
 def _note_check(evaluation: Any, result: ExecutionResult) -> None:

@@ -72,7 +72,10 @@ def show_result(console: Console, settings: Settings, contracts: ContractSet, re
     for name in ("Bronze", "Silver", "quarantined", "duplicates", "checks"):
         table.add_column(name, justify="right")
     table.add_column("freshness")
-    for name in contracts:
+    shown = [
+        name for name in contracts if any(asset.endswith(f"/{name}") for asset in (*result.assets, *result.current))
+    ]
+    for name in shown or contracts:
         silver = result.assets.get(f"silver/{name}", {})
         table.add_row(
             name,
@@ -90,6 +93,8 @@ def show_result(console: Console, settings: Settings, contracts: ContractSet, re
     if gold:
         console.print(f"Gold: {len(gold)} models, checks {_checks(result, tuple(gold))}")
     _show_problems(console, result)
+    for note in result.notes:
+        console.print(f"[yellow]→[/] {note}", soft_wrap=True)
     _show_quality(console, result)
     state = "[green]success[/]" if result.status == "success" else "[red]failure[/]"
     console.print(

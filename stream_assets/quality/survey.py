@@ -52,7 +52,7 @@ def recent_days(settings: Settings, contract: Contract, count: int) -> list[date
     if not days:
         raise StreamError(
             f"{contract.name} has no records in Silver yet, so there is nothing to learn from. "
-            f"""Run `stream run --select 'key:"bronze/{contract.name}"+'` first."""
+            f"Run `stream run --select {contract.name}` first."
         )
     return days[-count:]
 

@@ -81,7 +81,7 @@ def prepare_trial(settings: Settings, file: Path, *, first: date | None = None, 
         if not read_log(settings.table_path(layer, current.name)):
             raise StreamError(
                 f"{current.name} has no {layer.capitalize()} yet, so there is no history to try the contract on. "
-                f"""Run `stream run --select 'key:"bronze/{current.name}"+'` first."""
+                f"Run `stream run --select {current.name}` first."
             )
     return Trial(current, proposed, first, last)
 

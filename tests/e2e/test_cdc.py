@@ -24,18 +24,23 @@ from pyspark.sql import SparkSession
 
 from stream_assets.bronze.follow import catch_up
 from stream_assets.bronze.query import look_up
+from stream_assets.build import build_defs
+from stream_assets.contracts.load import load_contracts
 from stream_assets.contracts.model import Contract, Server
 from stream_assets.errors import ServiceError
 from stream_assets.ops.captures import watch_captures
 from stream_assets.ops.doctor.live import examine_live
+from stream_assets.ops.run import run_range
+from stream_assets.sample.customers import TABLE, customer_changes
 from stream_assets.services import local, process
 from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, services_folder
-from stream_assets.services.connect import password_reference
 from stream_assets.settings import Settings
 from stream_assets.sources import connect
-from stream_assets.sources.capture import begin, capture, look, resnapshot, start, stop
+from stream_assets.sources.capture import begin, capture, captured, look, resnapshot, start, stop
 from stream_assets.sources.kafka import look_at
+from stream_assets.sources.postgres import apply
 from stream_assets.sources.topics import ensure_topic, topic_of
+from tests.brokers import live_lake
 from tests.documents import contract, document
 from tests.lakes import refine_days, rows
 
@@ -115,14 +120,7 @@ def followed(lake: Settings, services: Settings, tmp_path: Path) -> Iterator[Fol
     place = {"host": "settings", "port": 5432, "database": "shop", "schema": "public"}
     made["servers"] = [{"server": "live", "type": "postgres", **place}]
     law = contract(tmp_path, made)
-    live = replace(
-        lake.live,
-        kafka_bootstrap=kafka(services).bootstrap,
-        postgres_dsn=postgres_dsn(services),
-        connect_url=connect_url(services),
-        connect_password=password_reference(services),
-    )
-    table = Followed(replace(lake, server="live", live=live), law, law.servers[0])
+    table = Followed(live_lake(lake, services), law, law.servers[0])
     with table.database() as database:
         database.execute(
             f"create table {name} (id int primary key, amount numeric(10,2) not null, note text, due_date date, "  # pyright: ignore
@@ -363,6 +361,30 @@ def test_the_doctor_names_every_fault_of_the_live_servers(followed: Followed) ->
     assert ["Postgres cannot be reached" in text for text, _ in faults(postgres_dsn=place["postgres_dsn"])] == [True]
     _drop_slot(followed)
     assert faults()[0][1] == f"`stream cdc resnapshot {name}`"
+
+
+def test_the_way_a_newcomer_goes(lake: Settings, services: Settings) -> None:
+    """The sample's customers from Postgres to Gold, by the name of the dataset; Gold that needs others waits and is named."""
+    settings = live_lake(lake, services)
+    law, server = captured(load_contracts(settings.contracts).values())["customers"]
+    today = datetime.now(UTC).date()
+    with psycopg.connect(postgres_dsn(settings), autocommit=True) as database:
+        database.execute(TABLE)  # pyright: ignore
+        apply(database, customer_changes(days=2, end=today, scale=0.05, seed=1))
+        (count,) = database.execute("select count(*) from customers").fetchone() or (0,)
+    try:
+        assert start(settings, law, server, fix=True).problem is None
+        wait_for(
+            "the snapshot", lambda: sum(look_at(kafka(settings), capture(law, server).topic).end.values()) >= count
+        )
+        done = run_range(settings, build_defs(settings), today, today, select="customers", report=lambda *_: None)
+    finally:
+        stop(settings, capture(law, server), drop=True)
+    assert (done.status, done.errors) == ("success", [])
+    assert "gold/stg_customers" in done.assets
+    assert "gold/dim_customers" not in done.assets
+    assert "no Silver yet of campaigns, order_items, orders, stores" in done.notes[0]
+    assert len([row for row in rows(settings, "silver", "customers") if row["is_current"]]) == count > 50
 
 
 @pytest.mark.parametrize("pattern", ["timestamp", "full"])

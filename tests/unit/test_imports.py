@@ -29,7 +29,7 @@ FLOORS = (
 # The sample writes files as any producer would: it shares no code with what reads them.
 OUTBUILDING = "sample"
 SHELL = {
-    "assets", "automation", "broken", "build", "checks", "definitions", "event_log", "executor", "feeds", "instance", "jobs", "keys", "policies", "project", "resources",
+    "assets", "automation", "broken", "build", "checks", "choose", "definitions", "event_log", "executor", "feeds", "instance", "jobs", "keys", "policies", "project", "resources",
     "run", "schedules", "sensors", "translator",
 }  # fmt: skip
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -15,13 +15,14 @@ import pytest
 from deltalake import write_deltalake
 
 from stream_assets.build import build_defs
+from stream_assets.ops.choose import unaffected_gold
 from stream_assets.ops.doctor.checks import Line, examine, left_behind
 from stream_assets.ops.doctor.instance import examine_instance
 from stream_assets.ops.doctor.live import examine_live
 from stream_assets.ops.instance import open_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.processes import PROCESS, is_dead, this_process
-from stream_assets.ops.run import failed_datasets, unaffected_gold
+from stream_assets.ops.run import failed_datasets
 from stream_assets.settings import Settings
 
 
