@@ -32,9 +32,11 @@ def lake_at(engine_settings: Settings, folder: Path) -> Settings:
 
 def forget_tables(spark: SparkSession) -> None:
     """Empty the catalogue. Tables are external, so their files stay where they are."""
+    views = {row.viewName for row in spark.sql("show views in gold").collect()}
     for layer in LAYERS:
         for table in spark.sql(f"show tables in `{layer}`").collect():
-            spark.sql(f"drop table if exists `{layer}`.`{table.tableName}`")
+            kind = "view" if layer == "gold" and table.tableName in views else "table"
+            spark.sql(f"drop {kind} if exists `{layer}`.`{table.tableName}`")
 
 
 def deliver(lake: Settings, path: str, content: bytes | str) -> Path:

@@ -70,7 +70,8 @@ def connect_config(settings: Settings, folder: Path) -> dict[str, object]:
         "offset.storage.partitions": 4,
         "status.storage.partitions": 2,
         **storage,
-        "offset.flush.interval.ms": 5_000,
+        # What was read since is read again after a death, and a snapshot whose end was not noted is taken anew.
+        "offset.flush.interval.ms": 1_000,
         **_providers(settings),
         "scheduled.rebalance.max.delay.ms": 0,
         "plugin.discovery": "hybrid_warn",

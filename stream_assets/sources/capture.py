@@ -135,7 +135,7 @@ def find_slot(settings: Settings, wanted: Capture) -> Slot | None:
 def stop(settings: Settings, wanted: Capture, *, drop: bool) -> None:
     """Remove the connector. With `drop` also forget how far it had read, and its slot: the next start takes a snapshot."""
     url = connect_url(settings)
-    if drop and connect.connector_state(url, wanted.connector) != connect.ABSENT:
+    if drop and connect.is_registered(url, wanted.connector):
         connect.command(url, wanted.connector, "stop")
         _until_stopped(url, wanted)
         connect.forget_offsets(url, wanted.connector)

@@ -58,6 +58,11 @@ def connector_state(url: str, name: str) -> ConnectorState:
     return ConnectorState(state, _reason(worst.get("trace", "")))
 
 
+def is_registered(url: str, name: str) -> bool:
+    """Whether there is such a connector. The state of one that was just removed may still be told."""
+    return _ask(url, "GET", f"/connectors/{quote(name)}", missing=None) is not None
+
+
 def command(url: str, name: str, verb: Literal["pause", "resume", "stop"]) -> None:
     """Pause, resume or stop a connector."""
     _ask(url, "PUT", f"/connectors/{quote(name)}/{verb}")

@@ -35,7 +35,7 @@ from stream_assets.sample.customers import TABLE, customer_changes
 from stream_assets.services import local, process
 from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, services_folder
 from stream_assets.settings import Settings
-from stream_assets.sources import connect
+from stream_assets.sources import connect, debezium
 from stream_assets.sources.capture import begin, capture, captured, look, resnapshot, start, stop
 from stream_assets.sources.kafka import look_at
 from stream_assets.sources.postgres import apply
@@ -108,6 +108,12 @@ def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 120, ev
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(every_s)
     return found
+
+
+@pytest.fixture(autouse=True)
+def quick_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of what these tests wait for is the slot to move on, which the heartbeat does."""
+    monkeypatch.setattr(debezium, "HEARTBEAT_S", 1)
 
 
 @pytest.fixture
