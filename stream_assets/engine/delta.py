@@ -21,6 +21,7 @@ from stream_assets.errors import LakeError
 from stream_assets.settings import Settings
 
 COMMIT_ATTEMPTS = 8
+FEW_DAYS = 31
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,14 @@ def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, 
 
 
 def in_days(column: str, days: Iterable[date]) -> str:
-    """SQL predicate that holds on exactly these days, as few ranges: Delta prunes partitions by it."""
+    """SQL predicate that holds on exactly these days: Delta prunes partitions by it.
+
+    A few days are a set, so that the code Spark generates for a daily run is the same every day, and many are ranges.
+    """
+    days = sorted(set(days))
+    if 1 < len(days) <= FEW_DAYS:
+        listed = ", ".join(f"date'{day}'" for day in days)
+        return f"{column} in ({listed})"
     return (
         " or ".join(f"({column} >= date'{first}' and {column} <= date'{last}')" for first, last in day_ranges(days))
         or "false"

@@ -154,7 +154,7 @@ def _start(settings: Settings) -> ServerState:
 
 
 def _worker_python(settings: Settings) -> Path:
-    """The Python that workers of streams run: this one, with the installed PySpark.
+    """The Python that the driver and workers of streams run: this one, with the installed PySpark.
 
     Spark would put its zipped, uncompiled self before it, which takes 2.6 times as long to load; a worker that has not
     answered within ten seconds is given up.
@@ -180,9 +180,7 @@ def _command(settings: Settings, port: int) -> list[str]:
         "--jars",
         ",".join(map(str, jars)),
         *flags,
-        "--class",
-        "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "spark-internal",
+        str(Path(__file__).with_name("host.py")),
     ]
 
 
@@ -190,6 +188,7 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
     """Settings of the embedded server. Each was measured or is there for safety; a cluster brings its own."""
     return {
         "spark.app.name": "stream",
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -213,6 +212,9 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         ),
         # A day runs more generated classes than the 100 that Spark keeps: it would compile and warm them up again every time.
         "spark.sql.codegen.cache.maxEntries": "2000",
+        # A set of days is handed to generated code, where comparisons would be part of it and new every day.
+        "spark.sql.optimizer.inSetConversionThreshold": "1",
+        "spark.sql.optimizer.inSetSwitchThreshold": "0",
         # State of streams lies on disk, beside the heap, and only its changes are written to the checkpoint.
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
