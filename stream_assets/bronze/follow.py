@@ -103,11 +103,15 @@ def follower(spark: SparkSession, settings: Settings, contract: Contract, *, run
 def catch_up(
     spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date] = (), *, run_id: str
 ) -> Landing:
+    """Land everything the topic of a contract holds by now."""
+    return land_waiting(follower(spark, settings, contract, run_id=run_id), days)
+
+
+def land_waiting(follow: Follower, days: Sequence[date] = ()) -> Landing:
     """Land everything the topic holds by now, in as many commits as their bound asks for.
 
     If days are asked for, their rows are counted afterwards. A loop asks for none: it would count the whole day every time.
     """
-    follow = follower(spark, settings, contract, run_id=run_id)
     history = follow.ledger(days).days
     steps = list(land_until(follow, follow.marks().end))
     landed = tuple(sorted({day for step in steps for day in step.days}))
@@ -120,6 +124,7 @@ def catch_up(
         rows=_rows(follow, known, asked) if days else expected,
         expected=expected,
         landed=landed,
+        records=sum(step.records for step in steps),
         touched=tuple(sorted({day for step in steps for day in step.touched})),
         entries=entries,
         history=history,

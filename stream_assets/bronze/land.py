@@ -39,6 +39,8 @@ class Landing:
     """Records the files hold, counted without Spark."""
     landed: tuple[date, ...] = ()
     """Days written by this run; the others were unchanged, missing or incomplete."""
+    records: int = 0
+    """Topics: how many messages this run landed."""
     touched: tuple[date, ...] = ()
     """Event days that the landed records belong to."""
     problems: tuple[LandedFile, ...] = ()

@@ -46,7 +46,8 @@ def status(
     if as_json:
         print(json.dumps([asdict(state) for state in found], default=str, indent=2))
     else:
-        table = Table("service", "state", "address", "process", "log", box=None, pad_edge=False)
+        table = Table("service", "state", "address", "process", box=None, pad_edge=False)
+        table.add_column("log", overflow="fold")
         for state in found:
             address = f"127.0.0.1:{state.port}" if state.port else ""
             table.add_row(state.name, state.state, address, str(state.pid or ""), str(state.log or ""))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Column, Table
+from rich.markup import escape
+from rich.table import Table
 
 from stream_assets.errors import StreamError
 from stream_assets.settings import Settings
@@ -59,11 +61,18 @@ def run(names: Names = None) -> None:
         console.print(f"Supervised already: {', '.join(chosen)} will work again.")
         return
     prepare_home(settings)
+    feeds = build_feeds(settings, streams, chosen)
+    console.print(f"Running {', '.join([*feeds, *chosen])}.", soft_wrap=True)
     console.print(
-        f"Running {', '.join(chosen)}. `stream streams status` tells how they do; Ctrl-C or `stream streams stop` ends them."
+        "`stream streams status` tells how they do; Ctrl-C or `stream streams stop` ends them.", soft_wrap=True
     )
     with dagster_report(settings, streams) as report:
-        Supervisor(streams, chosen, report=report, feeds=build_feeds(settings, streams)).run()
+        Supervisor(streams, chosen, report=report, feeds=feeds, say=_say).run()
+    console.print("Stopped.")
+
+
+def _say(line: str) -> None:
+    console.print(f"[dim]{datetime.now():%H:%M:%S}[/] {escape(line)}", soft_wrap=True)
 
 
 @app.command()
@@ -87,29 +96,35 @@ def show_status(told: dict[str, Any]) -> None:
         else "No supervisor runs: `stream streams run`."
     )
     console.print(state)
-    table = Table(
-        Column("stream", no_wrap=True),
-        Column("state", no_wrap=True),
-        "rows in",
-        "rows/s",
-        "behind",
-        "watermark",
-        "state rows",
-        "late",
-        "served",
-        "restarts",
-    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("stream", "state"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("rows in", "rows/s", "behind", "watermark", "held", "late", "served"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for one in told["streams"]:
-        behind = f"{one['lag_seconds']:.0f} s ({one['lag_versions']})" if one["lag_versions"] else "0 s"
         colour = {"running": "green", "waiting": "red"}.get(one["state"], "yellow")
+        counts = (one["state_rows"], one["late_rows"], one["served_rows"])
         table.add_row(
-            one["name"], f"[{colour}]{one['state']}[/]", f"{one['rows']:,}", f"{one['rate']:,}", behind, (one["watermark"] or "")[:19],
-            f"{one['state_rows']:,}", f"{one['late_rows']:,}", f"{one['served_rows']:,}", str(one["restarts"]),
+            one["name"], f"[{colour}]{one['state']}[/]", _count(one["rows"]), f"{one['rate']:,.0f}", _behind(one),
+            (one["watermark"] or "")[11:19], *(_count(count) if count else "" for count in counts),
         )  # fmt: skip
     console.print(table)
     for one in told["streams"]:
-        if one["error"]:
-            console.print(f"[red]{one['name']}[/] {one['error']}", soft_wrap=True)
+        if one["restarts"] or one["error"]:
+            again = f"started again {one['restarts']} times. " if one["restarts"] else ""
+            console.print(f"[red]{one['name']}[/] {again}{escape(one['error'] or '')}", soft_wrap=True)
+
+
+def _count(number: int) -> str:
+    """A count in at most seven characters: eight columns have to fit on a terminal."""
+    return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.1f} M"
+
+
+def _behind(one: dict[str, Any]) -> str:
+    """How far a stream is behind its source: in time, or in messages of its topic."""
+    if one["name"].startswith("bronze/"):
+        return f"{one['lag_versions']:,} msg"
+    return f"{one['lag_seconds']:.0f} s"
 
 
 @app.command()

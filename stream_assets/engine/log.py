@@ -16,6 +16,8 @@ from stream_assets.engine.session import filesystem_of
 
 RECENT_COMMITS = 200
 """Commits read at first: months of daily loads. Reading all of a long history would make every day dearer than the last."""
+LAST_COMMITS = 5
+"""Commits read to find the newest positions: a loop asks several times a second."""
 RECENT_DAYS = 40
 """Days that a page with positions repeats: more than an event is late by in practice."""
 
@@ -83,9 +85,12 @@ def read_whole_ledger(path: str, needed: Iterable[date] = ()) -> Ledger:
 
 
 def read_positions(path: str) -> Ledger:
-    """The ledger with the newest positions, however far back they were written."""
-    ledger = read_whole_ledger(path)
-    return ledger if ledger.positions else add_up(read_log(path))
+    """The ledger with the newest positions, however far back they were written: their page repeats what came before."""
+    for newest in (LAST_COMMITS, RECENT_COMMITS, None):
+        ledger = add_up(read_log(path, newest))
+        if ledger.positions:
+            break
+    return ledger
 
 
 def recent_entries(days: Mapping[str, Mapping[str, Any]], *, but: Iterable[str]) -> dict[str, Mapping[str, Any]]:

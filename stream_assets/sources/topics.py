@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # its documentation imports them so
@@ -113,9 +114,11 @@ def compare_topic(address: KafkaAddress, topic: Topic) -> TopicState:
     return TopicState(topic, is_new=False, differences=_differences(admin_client(address), topic))
 
 
+@cache
 def admin_client(address: KafkaAddress) -> AdminClient:
-    """A client that asks and arranges. What goes wrong is raised, not logged."""
-    return AdminClient({**address.for_clients(), "log_level": "0", "socket.timeout.ms": "10000"})
+    """A client that asks and arranges, one for each cluster: making one takes longer than asking. What goes wrong is raised, not logged."""
+    patience = {"socket.timeout.ms": "10000", "reconnect.backoff.max.ms": "1000"}
+    return AdminClient({**address.for_clients(), **patience, "log_level": "0"})
 
 
 def unreachable(address: KafkaAddress, error: KafkaException) -> ServiceError:

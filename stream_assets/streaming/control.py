@@ -34,11 +34,11 @@ class Facts:
     rows: int = 0
     """Rows taken in since the supervisor started."""
     rate: float = 0.0
-    """Rows per second of the last batch that had any."""
+    """Rows taken in per second, over the last half minute."""
     lag_versions: int = 0
-    """Commits of its source that it has not read yet."""
+    """What it has not read yet: commits of its source, or messages of a topic."""
     lag_seconds: float = 0.0
-    """Age of the oldest of these."""
+    """Age of the oldest of these commits."""
     watermark: str | None = None
     state_rows: int = 0
     state_bytes: int = 0
@@ -47,8 +47,12 @@ class Facts:
     position: list[int | None] = field(default_factory=list)
     """Version of each source up to which it has read."""
     restarts: int = 0
+    """How often it was started again, or tried in vain to bring in messages."""
     error: str | None = None
     seen_at: str = ""
+    """When it last looked at its source."""
+    idle_at: str = ""
+    """When it last looked and found nothing."""
 
 
 @dataclass(frozen=True)

@@ -86,12 +86,12 @@ def append_batch(
     """
     time, early = str(contract.event_time), is_early(str(contract.event_time))
     columns = [*(c.name for c in contract.silver), *(name for name in TRACE if name != "_clock")]
-    arrived = f"""
-        select _delivery_date as day, date_trunc('second', _ingested_at) as second, count_if({early}) as early,
-          max({time}) filter (where not {early}) as newest, min({time}) as oldest
-        from {{batch}} group by all order by all
-    """  # noqa: S608 names of a checked contract
-    newest_known = f"select max(greatest(_clock, {time})) as t from delta.`{path}`"  # noqa: S608 as above
+    arrived = {
+        "early": f"count_if({early})",
+        "newest": f"max({time}) filter (where not {early})",
+        "oldest": f"min({time})",
+    }
+    newest_known = f"select max(greatest(_clock, {time})) as t from delta.`{path}`"  # noqa: S608 names of a checked contract
     progress = {}
 
     def process(batch: DataFrame, batch_id: int) -> None:
@@ -103,28 +103,32 @@ def append_batch(
             options = {"txnAppId": app, "txnVersion": str(batch_id)}
             rows.coalesce(1).write.format("delta").mode("append").options(**options).save(place)
 
-        batch = batch.persist()
-        arrivals = spark.sql(arrived, batch=batch).collect()
+        # Never `spark.sql("… {batch}", batch=batch)` here: it drops its temporary view afterwards, which un-persists what is below,
+        # and every use would parse, judge and deduplicate the batch again.
+        batch = batch.withColumn("_second", functions.date_trunc("second", "_ingested_at")).persist()
+        found = batch.groupBy("_delivery_date", "_second").agg(
+            *[functions.expr(sql).alias(name) for name, sql in arrived.items()]
+        )
+        arrivals = sorted(found.collect(), key=lambda row: (row["_delivery_date"], row["_second"]))
         if not progress:
             progress["clock"] = spark.sql(newest_known).collect()[0]["t"]
         clock, clocks = progress["clock"], []
         for arrival in arrivals:
-            clocks.append((arrival["day"], arrival["second"], clock))
+            clocks.append((arrival["_delivery_date"], arrival["_second"], clock))
             clock = max(filter(None, (clock, arrival["newest"])), default=None)
         if len(arrivals) == 1:
             timed = batch.withColumn("_clock", functions.lit(clocks[0][2]).cast("timestamp"))
         else:
             known = spark.createDataFrame(clocks, "_delivery_date date, _second timestamp, _clock timestamp")
-            second = functions.date_trunc("second", "_ingested_at")
-            timed = batch.withColumn("_second", second).join(functions.broadcast(known), ["_delivery_date", "_second"])
+            timed = batch.join(functions.broadcast(known), ["_delivery_date", "_second"])
         # An event within the shortest watermark is late for no view: most batches need no closer look.
         if any(
             a["early"] or (c and a["oldest"] <= c - patience) for a, (_, _, c) in zip(arrivals, clocks, strict=True)
         ):
-            for place, (is_late, listed) in late.items():
-                rows = spark.sql(f"select {listed} from {{timed}} where {is_late}", timed=timed)  # noqa: S608 as above
-                if not rows.isEmpty():
-                    append(rows, place)
+            counts = timed.agg(*[functions.expr(f"count_if({is_late})") for is_late, _ in late.values()]).collect()[0]
+            for number, (place, (is_late, listed)) in zip(counts, late.items(), strict=True):
+                if number:
+                    append(timed.where(is_late).selectExpr(*listed), place)
         if arrivals:
             append(timed.where(f"not {early}").select(*columns, "_clock"), path)
         progress["clock"] = clock

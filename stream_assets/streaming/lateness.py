@@ -29,7 +29,7 @@ def is_early(time: str) -> str:
     return f"({time} > _ingested_at + {_interval(EARLY)})"
 
 
-LateSql = tuple[str, str]
+LateSql = tuple[str, tuple[str, ...]]
 """The condition for being late, and the columns of a late row."""
 
 
@@ -50,7 +50,7 @@ def late_sql(view: View, contract: Contract) -> LateSql:
         "missed_windows": f"cast(case when {early} then {view.window.overlap} else {missed} end as bigint)",
         "reason": reason,
     }
-    listed = ", ".join(f"{columns.get(name, name)} as {name}" for name in LATE_COLUMNS)
+    listed = tuple(f"{columns.get(name, name)} as {name}" for name in LATE_COLUMNS)
     return f"(({where or 'true'}) and ({early} or {missed} > 0))", listed
 
 

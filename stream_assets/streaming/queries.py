@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from pyarrow import fs
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -71,6 +71,10 @@ class Streams:
         quicken(spark)
         # Only sessions and joins have something to say when time alone has moved on.
         spark.conf.set(NO_DATA_BATCHES, str(bool(view and not view.is_merged)).lower())
+        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "30")
+        if not self.settings.spark_remote:
+            # As many pieces of state as cores: each has its files to write in every batch. A checkpoint keeps the number it began with.
+            spark.conf.set("spark.sql.shuffle.partitions", str(self.settings.spark_cores))
         for attempt in range(1, START_ATTEMPTS + 1):
             writer = self._view(spark, view, suffix) if view else self._events(spark, self.contract(name))
             writer = writer.queryName(name).option("checkpointLocation", self.checkpoint(name) + suffix)
@@ -106,7 +110,7 @@ class Streams:
         """Make the late table of a view. A view that came after its events finds those that are late for it in their log."""
         delta.ensure(spark, late)
         is_late, listed = sql
-        found = f"select {listed} from {events.qualified} where {is_late}"  # noqa: S608 names of a checked view
+        found = f"select {', '.join(listed)} from {events.qualified} where {is_late}"  # noqa: S608 names of a checked view
         known = f"select 1 from {late.qualified} where dataset = '{dataset}'"  # noqa: S608 as above
         if spark.sql(known).isEmpty() and not spark.sql(found).isEmpty():
             spark.sql(f"insert into {late.qualified} {found}")
@@ -131,12 +135,19 @@ class Streams:
         if not view.lookup.table and not delta.exists(spark, name):
             self.refresh_lookup(spark, view.name, view.lookup)
         if not delta.exists(spark, name):
-            raise LakeError(f"{view.name} looks up {name}, which is not there yet: make it with `stream run`.")
+            raise LakeError(f"Looks up {name}, which is not there yet: make it with `stream run`.")
         return spark.table(name)
 
     def refresh_lookup(self, spark: SparkSession, view: str, lookup: Lookup) -> None:
         """Compute the looked-up query again, in one commit."""
         found = spark.sql(str(lookup.sql))
+        try:
+            found.schema  # noqa: B018 a query is looked at when its columns are asked for
+        except AnalysisException as error:
+            if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+                raise
+            missing = (error.getMessageParameters() or {}).get("relationName", "a table").replace("`", "")
+            raise LakeError(f"Looks up {missing}, which is not there yet: make it with `stream run`.") from error
         columns = {f.name: (f.dataType.simpleString(), "") for f in found.schema.fields}
         table = delta.table_of(self.settings, "live", f"{view}_lookup", columns, partition_by=None, stats=lookup.by)
         delta.ensure(spark, table)

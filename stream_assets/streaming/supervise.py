@@ -17,18 +17,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import grpc
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from filelock import Timeout
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stream_assets.engine.failures import is_gone
-from stream_assets.engine.log import count_rows
 from stream_assets.engine.server import connect
 from stream_assets.engine.session import give_up_early, open_session, use_token
 from stream_assets.errors import StreamError
 from stream_assets.streaming.control import Control, Facts
+from stream_assets.streaming.notes import Pace, note_progress, note_tables
 from stream_assets.streaming.queries import Streams
 from stream_assets.streaming.rebuild import needs_rebuild, rebuild
 
@@ -41,8 +40,10 @@ _FAULTS = (PySparkException, grpc.RpcError, StreamError, DeltaError, OSError)
 
 Report = Callable[[Sequence[Facts]], None]
 """Called now and then with how the streams are doing."""
-Feed = Callable[[], int]
-"""Brings new records of one dataset into Bronze; returns how many are still to come."""
+Feed = Callable[[], tuple[int, int]]
+"""Brings new records of one dataset into Bronze; returns how many came and how many are still to come."""
+Say = Callable[[str], None]
+"""Called with a line for whoever watches, whenever the state of a stream changes."""
 
 
 @dataclass
@@ -53,7 +54,7 @@ class _Watched:
     query: Any = None
     failures: int = 0
     try_at: float = 0.0
-    started_at: float = 0.0
+    started_at: float | None = None
     noted_at: float = 0.0
     refreshed_at: float = field(default_factory=time.monotonic)
 
@@ -62,13 +63,21 @@ class Supervisor:
     """Looks after some streams until it is told to stop."""
 
     def __init__(
-        self, streams: Streams, names: Sequence[str], *, report: Report, feeds: Mapping[str, Feed] | None = None
+        self,
+        streams: Streams,
+        names: Sequence[str],
+        *,
+        report: Report,
+        feeds: Mapping[str, Feed] | None = None,
+        say: Say = lambda _: None,
     ) -> None:
-        self.streams, self.settings, self.report = streams, streams.settings, report
+        self.streams, self.settings, self.report, self.say = streams, streams.settings, report, say
         self.control = Control.of(streams.settings)
         self.watched = {name: _Watched(Facts(name)) for name in names}
         self.feeds = dict(feeds or {})
         self.fed = {name: Facts(name) for name in self.feeds}
+        self.paces = {name: Pace() for name in (*self.fed, *self.watched)}
+        self.said: dict[str, tuple[str, str | None]] = {}
         self.stopping = threading.Event()
         self.spark: SparkSession | None = None
         self.losses = 0
@@ -111,17 +120,26 @@ class Supervisor:
     def tick(self) -> None:
         """Look at every stream once."""
         paused = self.control.paused
-        self.control.tell(self.facts)
+        self._tell()
         try:
             spark = self._session()
             for name, watched in self.watched.items():
                 self._look_safely(spark, watched, is_paused=name in paused)
-                self.control.tell(self.facts)
+                self._tell()
             self.losses = 0
         except _FAULTS as error:
             if not is_gone(str(error)) and not isinstance(error, StreamError):
                 raise
             self._lose_engine(str(error))
+
+    def _tell(self) -> None:
+        """Say how everything is doing: to `status`, and what changed to whoever watches."""
+        for one in self.facts:
+            one.rate = self.paces[one.name](one.rows)
+            if self.said.get(one.name, ("starting", None)) != (one.state, one.error):
+                self.said[one.name] = (one.state, one.error)
+                self.say(f"{one.name} {one.state}" + (f": {one.error}" if one.error else ""))
+        self.control.tell(self.facts)
 
     def _session(self) -> SparkSession:
         """The supervisor's session. Whatever an earlier one left running on the engine is ended first: a stream runs once."""
@@ -182,16 +200,16 @@ class Supervisor:
                 raise
             self._failed(watched, str(error))
             return
+        watched.facts.restarts += watched.started_at is not None
         watched.started_at = time.monotonic()
         watched.facts.state = "running"
 
     def _failed(self, watched: _Watched, error: str) -> None:
         """Wait longer each time; never give up: what a stream waits for may come."""
-        is_first = time.monotonic() - watched.started_at > PATIENCE_S
-        watched.failures = 1 if is_first else watched.failures + 1
+        was_healthy = watched.facts.state == "running" and _since(watched.started_at) > PATIENCE_S
+        watched.failures = 1 if was_healthy else watched.failures + 1
         watched.try_at = time.monotonic() + min(LONGEST_PAUSE_S, 2.0**watched.failures)
         watched.facts.state, watched.facts.error = "waiting", _short(error)
-        watched.facts.restarts += 1
 
     def _rest(self, watched: _Watched) -> None:
         if watched.query is not None:
@@ -208,21 +226,21 @@ class Supervisor:
         ):
             self.streams.refresh_lookup(spark, view.name, view.lookup)
             watched.refreshed_at = time.monotonic()
-        progress = watched.query.lastProgress
-        if progress is not None:
-            note_progress(watched.facts, json.loads(progress.json))
-        if time.monotonic() - watched.noted_at > LOOK_S:
+        for progress in watched.query.recentProgress:
+            note_progress(watched.facts, json.loads(progress.json), has_event_time=view is not None)
+        if _since(watched.noted_at) > LOOK_S:
             note_tables(watched.facts, self.streams)
             watched.noted_at = time.monotonic()
-        if time.monotonic() - watched.started_at > PATIENCE_S:
+        if _since(watched.started_at) > PATIENCE_S:
             watched.facts.error = None
 
     def _lose_engine(self, error: str) -> None:
         """The engine is gone, and every query with it. The next round opens a session on a new one."""
         self.spark = None
+        reason = f"The engine went away and is started again ({_short(error)})"
         for watched in self.watched.values():
             watched.query = None
-            self._failed(watched, error)
+            self._failed(watched, reason)
         self.losses += 1
         self.stopping.wait(min(LONGEST_PAUSE_S, 2.0**self.losses))
 
@@ -232,8 +250,10 @@ class Supervisor:
         failures = 0
         while not self.stopping.is_set():
             try:
-                facts.lag_versions = feed()
+                landed, facts.lag_versions = feed()
+                facts.rows += landed
                 failures, facts.state, facts.error = 0, "running", None
+                facts.seen_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             except _FAULTS as error:
                 failures += 1
                 facts.state, facts.error, facts.restarts = "waiting", _short(str(error)), facts.restarts + 1
@@ -250,50 +270,14 @@ class Supervisor:
             with suppress(PySparkException, grpc.RpcError):
                 self.spark.stop()
         self.control.keep_session(None)
-        self.control.tell(self.facts)
+        for facts in self.fed.values():
+            facts.state = "stopped"
+        self._tell()
 
 
-def note_progress(facts: Facts, progress: Mapping[str, Any]) -> None:
-    """Take down what the last batch of a query said."""
-    if progress["batchId"] != facts.batch:
-        facts.rows += progress.get("numInputRows", 0)
-        if progress.get("numInputRows"):
-            facts.rate = round(progress.get("processedRowsPerSecond") or 0.0, 1)
-    states = progress.get("stateOperators", [])
-    facts.batch, facts.seen_at = progress["batchId"], progress["timestamp"]
-    facts.watermark = progress.get("eventTime", {}).get("watermark")
-    facts.state_rows = sum(operator.get("numRowsTotal", 0) for operator in states)
-    facts.state_bytes = sum(operator.get("memoryUsedBytes", 0) for operator in states)
-    ends = [
-        json.loads(source["endOffset"]) if isinstance(source["endOffset"], str) else source["endOffset"]
-        for source in progress["sources"]
-    ]
-    facts.position = [end.get("reservoirVersion") for end in ends if end]
-
-
-def note_tables(facts: Facts, streams: Streams) -> None:
-    """Take down what the tables of a stream say: what it has served, what came late, what it has not read yet."""
-    settings, view = streams.settings, streams.view(facts.name)
-    facts.served_rows = count_rows(settings.table_path("live", facts.name))
-    facts.late_rows = count_rows(settings.table_path("live", f"{facts.name}_late")) if view else 0
-    places = (
-        [settings.table_path("live", f"{name}_events") for name in view.sources]
-        if view
-        else [settings.table_path("bronze", streams.contract(facts.name).name)]
-    )
-    waits = [_unread(place, position) for place, position in zip(places, facts.position, strict=False)]
-    facts.lag_versions = sum(versions for versions, _ in waits)
-    facts.lag_seconds = max((seconds for _, seconds in waits), default=0.0)
-
-
-def _unread(path: str, position: int | None) -> tuple[int, float]:
-    """How many commits of a table a reader at this position lacks, and the age of the oldest."""
-    table = DeltaTable(path)
-    behind = max(0, table.version() + 1 - (position or 0)) if position is not None else 0
-    if not behind:
-        return 0, 0.0
-    oldest = table.history(behind)[-1]["timestamp"] / 1000
-    return behind, round(datetime.now(UTC).timestamp() - oldest, 1)
+def _since(moment: float | None) -> float:
+    """Seconds since a moment of the monotonic clock; none if there was none."""
+    return time.monotonic() - moment if moment is not None else 0.0
 
 
 def _short(error: str) -> str:
