@@ -24,6 +24,7 @@ _SERVER_GONE = (
     "Socket closed",
     "INVALID_HANDLE",
     "stopped SparkContext",
+    "RETRIES_EXCEEDED",
 )
 _LOST_RACE = ("CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 """Signs of a write that came second; the next attempt may come first."""

@@ -202,7 +202,7 @@ class Supervisor:
             return
         watched.facts.restarts += watched.started_at is not None
         watched.started_at = time.monotonic()
-        watched.facts.state = "running"
+        watched.facts.state, watched.facts.error = "running", None
 
     def _failed(self, watched: _Watched, error: str) -> None:
         """Wait longer each time; never give up: what a stream waits for may come."""
@@ -231,16 +231,14 @@ class Supervisor:
         if _since(watched.noted_at) > LOOK_S:
             note_tables(watched.facts, self.streams)
             watched.noted_at = time.monotonic()
-        if _since(watched.started_at) > PATIENCE_S:
-            watched.facts.error = None
+        watched.facts.error = None
 
     def _lose_engine(self, error: str) -> None:
         """The engine is gone, and every query with it. The next round opens a session on a new one."""
         self.spark = None
-        reason = f"The engine went away and is started again ({_short(error)})"
         for watched in self.watched.values():
             watched.query = None
-            self._failed(watched, reason)
+            self._failed(watched, error)
         self.losses += 1
         self.stopping.wait(min(LONGEST_PAUSE_S, 2.0**self.losses))
 
@@ -281,4 +279,7 @@ def _since(moment: float | None) -> float:
 
 
 def _short(error: str) -> str:
+    """One line that says what happened, for people."""
+    if is_gone(error):
+        return "The engine went away and is started again."
     return next(iter(error.strip().splitlines()), "failed")[:500]
