@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,13 @@ import typer
 from rich.console import Console
 
 from bench.data import SIZES
-from bench.report import machine, show, write
+from bench.report import machine, show, show_streams, write
 from bench.scenarios import Bench, checks, quadruple, run_history
+from bench.streams import LOADS, streams
 from stream_assets.settings import PROJECT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-SCENARIOS = ("full", "day", "backfill", "4x", "checks")
+SCENARIOS = ("full", "day", "backfill", "4x", "checks", "streams")
 
 
 @app.command()
@@ -39,9 +41,14 @@ def main(
         quadruple(bench)
     if "checks" in wanted:
         checks(bench)
-    show(console, bench.results)
+    if "streams" in wanted:
+        figures = streams(bench, LOADS[size])
+        facts["streams"] = [asdict(figure) for figure in figures]
+        show_streams(console, figures)
+    if bench.results:
+        show(console, bench.results)
     write(bench.root, bench.results, facts)
-    console.print(f"Written to {bench.root}: results.json, results.png", soft_wrap=True)
+    console.print(f"Written to {bench.root}: results.json", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from bench.measure import Measurement
 from bench.scenarios import DUCK, DUCK_REPLACE, PYSPARK, STREAM
+from bench.streams import Figure
 from bench.verify import LAYERS
 
 PACKAGES = (
@@ -90,6 +91,17 @@ def show(console: Console, results: list[Measurement]) -> None:
     console.print(compared)
 
 
+def show_streams(console: Console, figures: Iterable[Figure]) -> None:
+    """Print what was measured of streams, beside what it was to be."""
+    table = Table("streams", title="Kafka, Stream and Spark on this machine; what is served equals what was produced")
+    for name in ("measured", "wanted"):
+        table.add_column(name, justify="right")
+    for figure in figures:
+        value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:,.1f}"
+        table.add_row(figure.name, f"{value} {figure.unit}", figure.target)
+    console.print(table)
+
+
 def _cells(m: Measurement) -> list[str]:
     sizes = " ".join(f"{m.layers[layer] / 1e6:,.1f}" for layer in LAYERS if m.layers)
     return [
@@ -107,7 +119,8 @@ def write(folder: Path, results: list[Measurement], facts: dict[str, Any]) -> No
     found = {"ratios": ratios(results), "results": [m.to_dict() for m in results]}
     document = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **facts, **found}
     (folder / "results.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    _plot(folder / "results.png", results)
+    if results:
+        _plot(folder / "results.png", results)
 
 
 def _plot(file: Path, results: list[Measurement]) -> None:

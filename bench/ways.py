@@ -49,7 +49,7 @@ class Script:
             str(first),
             str(last),
         ]
-        return run_measured(command, env=_environment(), log=self.root / f"{mode}-{first}.log")
+        return run_measured(command, env=environment(), log=self.root / f"{mode}-{first}.log")
 
     def copy(self, root: Path) -> Script:
         """The same, with a copy of its lake in another folder."""
@@ -78,7 +78,7 @@ class Stream:
 
     def run(self, first: date, last: date) -> Cost:
         """Load these deliveries; the Spark server counts too."""
-        command = [_stream_command(), "run", "--from", str(first), "--to", str(last)]
+        command = [stream_command(), "run", "--from", str(first), "--to", str(last)]
         return run_measured(command, env=self._env(), log=self.root / f"run-{first}-{last}.log", also=self._server)
 
     def touch(self, first: date, last: date) -> None:
@@ -93,10 +93,10 @@ class Stream:
         self._stream("engine", "stop")
 
     def _stream(self, *arguments: str) -> None:
-        subprocess.run([_stream_command(), *arguments], env=self._env(), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([stream_command(), *arguments], env=self._env(), check=True, stdout=subprocess.DEVNULL)
 
     def _env(self) -> dict[str, str]:
-        return _environment() | {
+        return environment() | {
             "STREAM_HOME": str(self.root / "home"),
             "STREAM_LANDING": str(self.landing.folder),
             "STREAM_CONTRACTS": str(self.root / "contracts"),
@@ -126,11 +126,13 @@ def write_contracts(folder: Path, *, rules: bool) -> None:
         (folder / file.name).write_text(yaml.safe_dump(contract, sort_keys=False), encoding="utf-8")
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """The environment without settings of ours, but for a few."""
     ours = ("STREAM_", "DAGSTER_", "DBT_", "SPARK_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours) or name in _KEPT_SETTINGS}
     return kept | {"DO_NOT_TRACK": "1", "TZ": "UTC", "PYTHONPATH": str(PROJECT)}
 
 
-def _stream_command() -> str:
+def stream_command() -> str:
+    """The command `stream` of this environment."""
     return str(Path(sys.executable).with_name("stream"))

@@ -29,7 +29,7 @@ FIELDS = {
         "`$STREAM_HOME/checkpoints`",
         "Progress and state of streams: a folder or an object-store URI.",
     ),
-    "STREAM_TRIGGER_SECONDS": ("`2`", "How often a stream looks for new records."),
+    "STREAM_TRIGGER_SECONDS": ("`1`", "How often a stream looks for new records."),
     "STREAM_MAX_FILES_PER_TRIGGER": (
         "`100`",
         "How many files a stream takes in at once: the limit that keeps a backlog from flooding it.",
@@ -282,7 +282,7 @@ class Settings:
             server=env.get("STREAM_SERVER") or "landing",
             views=_path(env, "STREAM_VIEWS", contracts / "views"),
             checkpoints=_place(env, "STREAM_CHECKPOINTS", home / "checkpoints"),
-            trigger_seconds=_number(env, "STREAM_TRIGGER_SECONDS", 2),
+            trigger_seconds=_number(env, "STREAM_TRIGGER_SECONDS", 1),
             max_files_per_trigger=int(_number(env, "STREAM_MAX_FILES_PER_TRIGGER", 100)),
             dedup_days=_number(env, "STREAM_DEDUP_DAYS", 7),
             report_seconds=_number(env, "STREAM_REPORT_SECONDS", 30),

@@ -165,6 +165,9 @@ def _create(spark: SparkSession, table: Table) -> None:
         # Every landing from a topic leaves a token: without a limit each checkpoint would carry them all.
         "delta.setTransactionRetentionDuration": "interval 7 days",
     }
+    if table.layer == "live":
+        # A commit every second or two: by default every tenth would wait for a checkpoint.
+        properties["delta.checkpointInterval"] = "50"
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     spark.sql(
         f"create table if not exists {table.qualified} ({_column_list(table.columns)}) using delta {partition} "

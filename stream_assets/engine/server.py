@@ -218,9 +218,6 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         # State of streams lies on disk, beside the heap, and only its changes are written to the checkpoint.
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # One limit for the memory of all of them; otherwise each of a dozen queries has its own.
-        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
-        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "256",
         "spark.log.level": "WARN",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseParallelGC -XX:-DontCompileHugeMethods -Dderby.system.home="
         + str(_folder(settings) / "scratch"),

@@ -69,6 +69,8 @@ class Streams:
         """
         view = self.view(name)
         quicken(spark)
+        # What is merged or appended in a batch is small: planning it anew after every stage costs more than it saves.
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
         # Only sessions and joins have something to say when time alone has moved on.
         spark.conf.set(NO_DATA_BATCHES, str(bool(view and not view.is_merged)).lower())
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "30")
