@@ -188,7 +188,6 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
     """Settings of the embedded server. Each was measured or is there for safety; a cluster brings its own."""
     return {
         "spark.app.name": "stream",
-        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

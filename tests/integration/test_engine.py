@@ -1,0 +1,26 @@
+"""The engine itself: who may use it, and what its sessions share."""
+
+import json
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+from stream_assets.settings import Settings
+
+
+def test_a_wrong_token_is_refused(lake: Settings, spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = json.loads((lake.home / "spark" / "server.json").read_text())["port"]
+    monkeypatch.setenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", "not the token")
+    stranger = ConnectSession(f"sc://localhost:{port}")
+    stranger.client.set_retry_policies([DefaultPolicy(max_retries=0)])
+    with pytest.raises(PySparkException, match="Invalid authentication token"):
+        stranger.range(3).count()
+
+
+def test_sessions_share_what_is_compiled(spark: SparkSession) -> None:
+    """With classes of its own, every session would compile every query anew."""
+    assert spark.conf.get("spark.sql.artifact.isolation.enabled") == "false"
+    assert spark.conf.get("spark.sql.artifact.isolation.alwaysApplyClassloader") == "false"
