@@ -65,14 +65,20 @@ def event_key(contract: Contract) -> Expr:
     return F.sha2(F.concat_ws("|", *parts), 256)
 
 
-def without_repeats(events: DataFrame, days: float) -> DataFrame:
-    """Each event once, within so many days. Time here is that of reading: an event is never too late to be kept."""
+def without_repeats(events: DataFrame, days: float, pieces: int = 0) -> DataFrame:
+    """Each event once, within so many days. Time here is that of reading: an event is never too late to be kept.
+
+    Of copies that are read together the first to arrive stays: whether an event is late must not hang on the size of a batch. So
+    the rows of a piece of state are sorted before they are looked up in it; Spark has to be told that it is allowed
+    (see `queries.py`), because it knows no reason for sorting a part of a stream.
+    """
     if not events.isStreaming:
         return events.dropDuplicates(["_event_key"])
     seen = events.withColumn("_seen_at", F.current_timestamp()).withWatermark(
         "_seen_at", f"{int(days * 86_400)} seconds"
     )
-    return seen.dropDuplicatesWithinWatermark(["_event_key"]).drop("_seen_at")
+    in_order = seen.repartition(pieces, "_event_key").sortWithinPartitions("_ingested_at", "_source", "_position")
+    return in_order.dropDuplicatesWithinWatermark(["_event_key"]).drop("_seen_at")
 
 
 def append_batch(

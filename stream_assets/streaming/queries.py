@@ -71,6 +71,8 @@ class Streams:
         quicken(spark)
         # What is merged or appended in a batch is small: planning it anew after every stage costs more than it saves.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
+        # The event log sorts what it reads together (see `events.py`), which Spark would refuse.
+        spark.conf.set("spark.sql.streaming.unsupportedOperationCheck", str(view is not None).lower())
         # Only sessions and joins have something to say when time alone has moved on.
         spark.conf.set(NO_DATA_BATCHES, str(bool(view and not view.is_merged)).lower())
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "30")
@@ -101,7 +103,7 @@ class Streams:
         waiting = [v.side(contract.name)[1] for v in self.views.of(contract.name) if v.kind != "transform"]
         patience = min(waiting, default=NEVER_LATE)
         bronze = _follow(spark, self.settings, self.settings.table_path("bronze", contract.name))
-        events = without_repeats(sound_events(bronze, contract, self.salt), self.settings.dedup_days)
+        events = without_repeats(sound_events(bronze, contract, self.salt), self.settings.dedup_days, _pieces(spark))
         return events.writeStream.foreachBatch(
             append_batch(contract, table.path, late, patience=patience, app=app)
         ).outputMode("append")
@@ -189,6 +191,11 @@ def late_table(settings: Settings, view: View) -> delta.Table:
     """Events that came too late for a view."""
     stats = ("event_time", "watermark", "_delivery_date")
     return delta.table_of(settings, "live", f"{view.name}_late", LATE_COLUMNS, partition_by=None, stats=stats)
+
+
+def _pieces(spark: SparkSession) -> int:
+    """In how many pieces state is kept."""
+    return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
 def _follow(spark: SparkSession, settings: Settings, path: str) -> DataFrame:

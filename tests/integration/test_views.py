@@ -151,3 +151,15 @@ def test_a_stream_without_its_checkpoint_asks_to_be_rebuilt(revenue) -> None:
     assert not needs_rebuild(streams, "revenue_by_store")
     Path(streams.checkpoint("revenue_by_store")).rename(lake.checkpoints + "/lost")
     assert needs_rebuild(streams, "revenue_by_store")
+
+
+def test_orders_that_are_read_at_once_give_the_same_windows(engine_settings, spark, tmp_path) -> None:
+    """All of them waited: of two copies the one that came first counts, so an order that was in time stays so."""
+    forget_tables(spark)
+    lake = lake_at(engine_settings, tmp_path)
+    streams, batches = streams_of(lake, "revenue_by_store"), arrivals(seed=5)
+    for minutes, batch in batches:
+        arrive(spark, lake, streams.contracts["orders"], batch, minutes=minutes)
+    with running(spark, streams) as see_all:
+        see_all()
+    assert served(lake) == expected_windows(batches)
