@@ -128,7 +128,9 @@ def _start(settings: Settings) -> ServerState:
         "PYSPARK_PYTHON": str(_worker_python(settings)),
         "TZ": "UTC",
     }
-    environment.pop("SPARK_REMOTE", None)
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        # A process that has been a client before, and now starts a new server, has both: the driver would be a client too.
+        environment.pop(name, None)
     # Workers of streams print the address they connect to, token included.
     with open(log_file(settings), "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
         keeper = subprocess.Popen(
