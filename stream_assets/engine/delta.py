@@ -143,7 +143,7 @@ def _write(
 
 
 def retry_conflicts(
-    write: Callable[[], None], *, signs: Sequence[str] = ("CONCURRENT",), attempts: int = COMMIT_ATTEMPTS
+    write: Callable[[], None], *, signs: Sequence[str] = ("DELTA_CONCURRENT",), attempts: int = COMMIT_ATTEMPTS
 ) -> None:
     """Run a write again when another commit came first. Replacements are pure, so trying again is always right."""
     for attempt in range(1, attempts + 1):
