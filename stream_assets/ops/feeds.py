@@ -7,6 +7,7 @@ of these.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -50,7 +51,8 @@ class _Feed:
     records: int = 0
     """Landed since Dagster was last told."""
     told_at: float = field(default_factory=time.monotonic)
-    refreshed_at: float = field(default_factory=time.monotonic)
+    refreshed_at: float = -math.inf
+    """When Silver was last asked to follow; the first landing asks at once."""
 
     def __call__(self) -> tuple[int, int]:
         if self.follower is None:

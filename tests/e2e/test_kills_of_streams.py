@@ -45,7 +45,7 @@ def hurt(broker: Settings, tmp_path: Path) -> Iterator[tuple[Settings, Contract,
         "STREAM_CONTRACTS": str(tmp_path / "contracts"),
         "STREAM_SERVER": "live",
         "STREAM_KAFKA_BOOTSTRAP": kafka(broker).bootstrap,
-        "STREAM_KAFKA_MAX_RECORDS": "200",
+        "STREAM_KAFKA_MAX_RECORDS": str(max(200, PER_ROUND // 5)),
         "STREAM_SPARK_MEMORY": "1g",
         "STREAM_SPARK_IDLE_MINUTES": "2",
     }
