@@ -114,7 +114,7 @@ def stale_refined(lake: Lake, contract: Contract, scope: Scope, landing: Iterabl
 
 
 def _refined_cause(deliveries: _Deliveries, day: str, before: str | None) -> str | None:
-    if before is None:
+    if not before:  # a rollback to before its first version leaves an empty stamp
         return NEVER
     version, contract, _ = before.split(":")
     if contract != deliveries.contract.fingerprint:

@@ -27,11 +27,12 @@ def run_plan(settings: Settings, defs: dg.Definitions, plan: Plan, reason: str) 
         spark.stop()
     record_restored(settings, {r.asset: (r.days, _facts(done[r.asset], plan.id)) for r in plan.restores})
     for first, last in day_ranges(date.fromisoformat(day) for rebuild in plan.rebuilds for day in rebuild.days):
-        result = run_range(settings, defs, first, last, select=_selection(plan.rebuilds), report=lambda *_: None)
+        selection = _selection(plan.rebuilds)
+        result = run_range(settings, defs, first, last, select=selection, report=lambda *_: None, again=True)
         if result.status != "success":
             raise LakeError(
                 f"Everything was restored as {plan.id}, but building {first} to {last} again failed. "
-                f"""Mend the cause and run `stream run --from {first} --to {last} --select '{_selection(plan.rebuilds)}'`."""
+                f"Mend the cause and run `stream run --from {first} --to {last} --select '{selection}' --again`."
             )
 
 

@@ -60,10 +60,10 @@ class House:
         text = "".join(r if isinstance(r, str) else as_lines([r]) for r in records)
         return deliver(self.settings, f"readings/{day(number)}/{name}", text)
 
-    def run(self, first: int, last: int, select: str | None = None) -> ExecutionResult:
+    def run(self, first: int, last: int, select: str | None = None, *, again: bool = False) -> ExecutionResult:
         """`stream run` over a range of days."""
         defs = build_defs(self.settings)
-        return run_range(self.settings, defs, day(first), day(last), select=select, report=lambda *_: None)
+        return run_range(self.settings, defs, day(first), day(last), select=select, report=lambda *_: None, again=again)
 
     def contents(self, *, volatile: bool = True) -> dict[str, list[str]]:
         """Every row of every table but Bronze; without what differs between two equal runs, if asked."""
