@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,46 +72,55 @@ def run_measured(
     with log.open("w") as output:
         started = time.monotonic()
         process = subprocess.Popen(command, env=dict(env), stdout=output, stderr=subprocess.STDOUT)
-        with _Watch(lambda: [process.pid, *also()]) as watch:
+        usage = _Usage(lambda: [process.pid, *also()])
+        with repeated(usage.look, SAMPLE_S):
             code = process.wait()
         seconds = time.monotonic() - started
     if code:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
         raise CommandFailedError(f"{' '.join(command)} ended with {code}. The end of {log}:\n{tail}")
-    return Cost(seconds, watch.cpu_seconds, watch.peak / 1e6)
+    return Cost(seconds, usage.cpu_seconds, usage.peak / 1e6)
 
 
-class _Watch:
-    """While entered, samples the resident memory and the CPU time of some processes and all their children."""
+@contextmanager
+def repeated(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """While entered, look every so often, in a thread."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(every_s):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+class _Usage:
+    """The resident memory and the CPU time of some processes and all their children, as far as looked at."""
 
     def __init__(self, roots: Callable[[], Iterable[int]]) -> None:
         self.peak = 0
         self._roots = roots
         self._cpu: dict[int, tuple[float, float]] = {}
         self._began = time.time()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> _Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time used since the watch began, as far as seen: what lives shorter than a sample is missed."""
+        """CPU time used since the beginning, as far as seen: what lives shorter than a sample is missed."""
         return sum(latest - first for first, latest in self._cpu.values())
 
-    def _watch(self) -> None:
-        while not self._done.wait(SAMPLE_S):
-            roots, resident = set(self._roots()), 0
-            for process in _family(roots):
-                with suppress(psutil.Error):  # it has ended since
-                    resident += self._sample(process, is_root=process.pid in roots)
-            self.peak = max(self.peak, resident)
+    def look(self) -> None:
+        """Take a sample."""
+        roots, resident = set(self._roots()), 0
+        for process in _family(roots):
+            with suppress(psutil.Error):  # it has ended since
+                resident += self._sample(process, is_root=process.pid in roots)
+        self.peak = max(self.peak, resident)
 
     def _sample(self, process: psutil.Process, *, is_root: bool) -> int:
         """Note the CPU time of a process; returns its resident memory."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from typing import Any
 import psutil
 from deltalake import DeltaTable
 
+from bench.measure import repeated
 from bench.scenarios import Bench
 from bench.verify import UnequalOutputsError
 from bench.ways import environment, stream_command
@@ -43,6 +43,7 @@ from stream_assets.streaming.control import Control
 VIEWS = ("orders_per_minute", "revenue_by_store")
 """Tumbling windows count an order once, sliding ones of an hour every 15 minutes four times."""
 COUNTED = {"orders_per_minute": 1, "revenue_by_store": 4}
+MEMORY_SAMPLE_S = 2
 WARM_UP = 20_000
 PATIENCE_S = 300
 
@@ -159,11 +160,11 @@ def _require(settings: Settings, expected: int, *tables: str) -> None:
 
 def _latency(bench: Bench, settings: Settings, load: Load) -> Iterator[Figure]:
     """Run the supervisor, send orders at a steady rate, and look up in the tables' own logs when each was counted."""
-    known = WARM_UP + load.events
-    with _supervised(settings), _Watch(settings) as watch:
+    known, memory = WARM_UP + load.events, _Memory(settings)
+    with _supervised(settings), repeated(memory.look, MEMORY_SAMPLE_S):
         _wait_until(lambda: all(_counted(settings, view) == known for view in VIEWS), "the views to catch up")
         bench.say(f"streams    {load.rate:,} orders a second for {load.seconds} s …")
-        watch.begin()
+        memory.begin()
         moments = _produce(settings, known, load.rate * load.seconds, rate=load.rate)
         _wait_until(
             lambda: all(_counted(settings, view) == known + len(moments) for view in VIEWS), "every order to be served"
@@ -174,7 +175,7 @@ def _latency(bench: Bench, settings: Settings, load: Load) -> Iterator[Figure]:
         for share, target in ((0.5, ""), (0.99, "≤ 10")):
             value = seconds[min(len(seconds) - 1, int(share * len(seconds)))]
             yield Figure(f"produced → visible in {view}, p{share * 100:g}", value, "s", target)
-    yield from watch.figures()
+    yield from memory.figures()
 
 
 @contextmanager
@@ -219,22 +220,12 @@ def _delays(settings: Settings, view: str, known: int, moments: list[float]) -> 
         yield seen[bisect_left(counts, number)][0] - moment
 
 
-class _Watch:
-    """While entered, notes the state of the streams and the memory of the engine."""
+class _Memory:
+    """The state of the streams and the memory of the engine, as far as looked at."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.samples: list[tuple[int, int, int]] = []
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> _Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
 
     def begin(self) -> None:
         """Forget what was before."""
@@ -247,10 +238,10 @@ class _Watch:
             yield Figure(f"memory of state, {when}", state / 1e6, "MB")
             yield Figure(f"memory of the engine, {when}", resident / 1e6, "MB")
 
-    def _watch(self) -> None:
-        while not self._done.wait(2):
-            told = Control.of(self.settings).status()["streams"]
-            engine = server.running(self.settings)
-            if told and engine:
-                rows, state = (sum(one[name] for one in told) for name in ("state_rows", "state_bytes"))
-                self.samples.append((rows, state, psutil.Process(engine.pid).memory_info().rss))
+    def look(self) -> None:
+        """Take a sample."""
+        told = Control.of(self.settings).status()["streams"]
+        engine = server.running(self.settings)
+        if told and engine:
+            rows, state = (sum(one[name] for one in told) for name in ("state_rows", "state_bytes"))
+            self.samples.append((rows, state, psutil.Process(engine.pid).memory_info().rss))
