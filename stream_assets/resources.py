@@ -1,4 +1,4 @@
-"""Every Dagster resource, once. They are built from settings and open nothing until a step asks."""
+"""Every Dagster resource, once, and the instance. They are built from settings and open nothing until a step asks."""
 
 from __future__ import annotations
 
@@ -88,3 +88,9 @@ class EngineResource(LazyPySparkResource):
     def pii_salt(self) -> str:
         """The secret for hashed personal data."""
         return pii_salt(self.settings)
+
+
+def open_instance(settings: Settings) -> dg.DagsterInstance:
+    """The Dagster instance of this STREAM_HOME. Its `dagster.yaml` names the folder by DAGSTER_HOME."""
+    os.environ["DAGSTER_HOME"] = str(settings.home / "dagster")
+    return dg.DagsterInstance.get()

@@ -2,7 +2,7 @@
 
 Spark's own `SparkConnectServer` gives every client's session a class loader of its own, so that each session, and with it each step of
 each run, compiles every query anew. Our clients bring no classes along: behind a plain driver, all sessions use what is compiled
-already, and a repeated daily run takes half the CPU time.
+already.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine.failures import is_gone
 from stream_assets.engine.session import open_session
 from stream_assets.keys import asset_key
-from stream_assets.ops.instance import open_instance
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 from stream_assets.streaming.control import Control
 from stream_assets.streaming.queries import Streams

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from stream_assets.quality.score import CheckResult
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 
 JUDGED = {"SUCCEEDED": True, "FAILED": False}
@@ -29,12 +29,6 @@ class InstanceFacts:
     assets: int
     traced: int
     """Assets whose origin is known: they have dependencies, or read the landing zone."""
-
-
-def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of this STREAM_HOME. Its `dagster.yaml` names the folder by DAGSTER_HOME."""
-    os.environ["DAGSTER_HOME"] = str(settings.home / "dagster")
-    return dg.DagsterInstance.get()
 
 
 def read_instance(settings: Settings, defs: dg.Definitions, *, since: datetime) -> InstanceFacts:

@@ -25,10 +25,11 @@ from stream_assets.ops.automation import range_tags
 from stream_assets.ops.backfill.instance import is_gold_current
 from stream_assets.ops.choose import choose_assets, only_landed, unaffected_gold, unmade_silver
 from stream_assets.ops.executor import execute_here
-from stream_assets.ops.instance import open_instance, read_instance
+from stream_assets.ops.instance import read_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.processes import PROCESS, this_process
 from stream_assets.ops.report import gather_report, store_report
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 
 Report = Callable[[str, str, dict[str, Any]], None]

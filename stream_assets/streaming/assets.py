@@ -1,6 +1,5 @@
 """Live views as Dagster assets: fed by the supervisor's reports, fresh or stale by a policy, proved by a check."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -10,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from stream_assets.contracts.model import Contract
 from stream_assets.keys import asset_key, owners, tags
-from stream_assets.resources import EngineResource
+from stream_assets.resources import EngineResource, open_instance
 from stream_assets.settings import Settings
 from stream_assets.streaming.control import Facts
 from stream_assets.streaming.load import ViewSet
@@ -91,8 +90,7 @@ def dagster_report(settings: Settings, streams: Streams) -> Iterator[Callable[[S
 
     A busy Dagster is told the next time: streams go on without it.
     """
-    os.environ["DAGSTER_HOME"] = str(settings.home / "dagster")
-    with dg.DagsterInstance.get() as instance:
+    with open_instance(settings) as instance:
 
         def report(facts: Sequence[Facts]) -> None:
             with suppress(SQLAlchemyError):

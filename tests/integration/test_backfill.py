@@ -25,8 +25,8 @@ from stream_assets.ops.backfill.instance import BACKFILL
 from stream_assets.ops.backfill.make import Request
 from stream_assets.ops.backfill.plan import Plan, load
 from stream_assets.ops.backfill.run import plan_backfill, run_backfill
-from stream_assets.ops.instance import open_instance
 from stream_assets.ops.run import ExecutionResult, run_range
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 from tests.documents import bend, document, write
 from tests.lakes import as_lines, deliver, rows, table

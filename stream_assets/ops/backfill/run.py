@@ -27,9 +27,9 @@ from stream_assets.ops.backfill.make import Request, code_of, make_plan
 from stream_assets.ops.backfill.plan import WHOLE, Chunk, Plan, folder_of, groups_of, ranges_of, store
 from stream_assets.ops.backfill.stale import Causes, Scope, find_stale
 from stream_assets.ops.backfill.verify import Verdict, verify
-from stream_assets.ops.instance import open_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.run import ExecutionResult, Report, Runner
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 
 LOOK_EVERY_S = 1.0

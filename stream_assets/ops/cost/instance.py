@@ -16,7 +16,7 @@ from stream_assets.ops.alerts.incidents import Condition, Incidents
 from stream_assets.ops.backfill.instance import rows_by_run
 from stream_assets.ops.backfill.stale import Lake
 from stream_assets.ops.cost.count import MONTH, Bill, StepTime, count_cost, suggest_savings
-from stream_assets.ops.instance import open_instance
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 
 LOOKED_AT = 500

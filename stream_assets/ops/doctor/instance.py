@@ -9,8 +9,8 @@ import dagster as dg
 from sqlalchemy.exc import SQLAlchemyError
 
 from stream_assets.ops.doctor.checks import Line
-from stream_assets.ops.instance import open_instance
 from stream_assets.ops.processes import is_dead
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 
 UNDER_WAY = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING]

@@ -19,10 +19,10 @@ from stream_assets.ops.choose import unaffected_gold
 from stream_assets.ops.doctor.checks import Line, examine, left_behind
 from stream_assets.ops.doctor.instance import examine_instance
 from stream_assets.ops.doctor.live import examine_live
-from stream_assets.ops.instance import open_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.processes import PROCESS, is_dead, this_process
 from stream_assets.ops.run import failed_datasets
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 
 

@@ -11,8 +11,8 @@ import pytest
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 
 from stream_assets.ops.event_log import KEPT_OPEN, EventLog
-from stream_assets.ops.instance import open_instance
 from stream_assets.ops.prepare import prepare_home
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 
 

@@ -17,12 +17,13 @@ from rich.console import Console
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import LoggedCommit
-from stream_assets.ops.instance import InstanceFacts, latest_checks, open_instance, read_instance
+from stream_assets.ops.instance import InstanceFacts, latest_checks, read_instance
 from stream_assets.ops.prepare import prepare_home
 from stream_assets.ops.show_status import show_status, status_document
 from stream_assets.ops.status import DatasetStatus, Status, Target, dataset_status, overall_targets
 from stream_assets.quality.score import CheckResult
 from stream_assets.quality.words import span_text
+from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
 from tests.documents import bend, contract, document, write
 
