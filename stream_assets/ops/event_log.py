@@ -1,4 +1,4 @@
-"""Dagster's event log in SQLite, with connections that stay open.
+"""Dagster's event log in SQLite, with connections that stay open and events of one kind written together.
 
 Dagster tells one event per asset and day, and its own storage opens, synchronizes and closes two databases for each: a run over
 a year spent more time there than some of its queries took. Nothing else differs: the files are Dagster's own. Like the executor, this
@@ -8,10 +8,12 @@ knows a private part of one exact version of Dagster.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, create_engine, text
@@ -20,6 +22,8 @@ from sqlalchemy.pool import NullPool
 BUSY_TIMEOUT_S = 20
 KEPT_OPEN = 8
 """Databases whose connections are kept: the index, and those of a few runs."""
+BATCH = 500
+"""Events written in one transaction, at most."""
 
 
 class EventLog(SqliteEventLogStorage):
@@ -27,7 +31,11 @@ class EventLog(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._open: dict[str, Connection] = {}
+        self._tables: set[str] = set()
         super().__init__(str(Path(base_dir) / "history" / "runs"), inst_data)
+        self._db_lock = threading.RLock()
+        # Dagster asks its environment whether a storage is worth handing events to by the batch.
+        os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", str(BATCH))
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, str]) -> EventLog:
@@ -38,10 +46,24 @@ class EventLog(SqliteEventLogStorage):
     def _connect(self, shard: str) -> Iterator[Connection]:
         with self._db_lock:
             connection = self._connection(shard)
+            if connection.in_transaction():  # of a batch
+                yield connection
+                return
             with connection.begin():
                 yield connection
             # Whoever watches a run watches this file, and what was written may still be in the journal beside it.
             os.utime(self.path_for_shard(shard))
+
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        """Keep these events of one run, all or none."""
+        with self.run_connection(events[0].run_id), self.index_connection():
+            super().store_event_batch(events)
+
+    def has_table(self, table_name: str) -> bool:
+        """Whether this version of the log has a table. It is asked for every event, and tables do not go away."""
+        if table_name not in self._tables and super().has_table(table_name):
+            self._tables.add(table_name)
+        return table_name in self._tables
 
     def _connection(self, shard: str) -> Connection:
         """The connection to a database, the one used last at the end."""

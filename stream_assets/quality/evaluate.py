@@ -136,7 +136,16 @@ def _lost_digits(contract: Contract, column: Column, received: Expr) -> Expr:
         return F.lit(False)
     literal = rf'"{re.escape(column.source)}"\s*:\s*-?(?=[0-9]*[.eE])(?:[0-9]\.?){{16,}}'
     was_fraction = F.contains(received, F.lit(".")) | F.contains(received, F.lit("E"))
-    return was_fraction & F.col("_raw").rlike(_LONG_NUMBER) & F.col("_raw").rlike(literal)
+    return was_fraction & ~_ends_soon(column.source) & F.col("_raw").rlike(_LONG_NUMBER) & F.col("_raw").rlike(literal)
+
+
+def _ends_soon(name: str) -> Expr:
+    """Whether a field stands in the record once, its value no longer than 15 digits: spares most records two patterns."""
+    raw, key = F.col("_raw"), F.lit(f'"{name}":')
+    value = F.substr(raw, F.instr(raw, key) + len(name) + 3, F.lit(17))
+    is_short = F.contains(value, F.lit(",")) | F.contains(value, F.lit("}"))
+    is_single = F.octet_length(F.replace(raw, key, F.lit(""))) == F.octet_length(raw) - F.octet_length(key)
+    return is_short & is_single
 
 
 def _outside(value: Expr, bounds: dict) -> Expr:

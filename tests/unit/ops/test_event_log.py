@@ -71,6 +71,51 @@ def test_a_few_databases_stay_open_and_all_are_kept(instance: dg.DagsterInstance
     assert storage.get_materialized_partitions(numbers.key) == {"a", "b"}
 
 
+def test_events_of_a_range_are_written_together(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A year of days is thousands of events. They must be the same ones, in the same order, as if each came alone."""
+    days = dg.DailyPartitionsDefinition("2025-01-01", end_date="2025-03-01")
+
+    @dg.asset(partitions_def=days, backfill_policy=dg.BackfillPolicy.single_run())
+    def daily() -> None: ...
+
+    def make_all() -> tuple[list[str], int]:
+        transactions = 0
+        connect = EventLog._connect
+
+        def counted(self: EventLog, shard: str):
+            nonlocal transactions
+            transactions += self._open.get(shard) is None or not self._open[shard].in_transaction()
+            return connect(self, shard)
+
+        monkeypatch.setattr(EventLog, "_connect", counted)
+        tags = {"dagster/asset_partition_range_start": "2025-01-01", "dagster/asset_partition_range_end": "2025-02-28"}
+        run = dg.materialize([daily], instance=instance, tags=tags)
+        monkeypatch.setattr(EventLog, "_connect", connect)
+        events = [event.dagster_event for event in instance.all_logs(run.run_id) if event.dagster_event]
+        return [f"{event.event_type_value} {event.partition}" for event in events], transactions
+
+    together, few = make_all()
+    monkeypatch.setenv("DAGSTER_EVENT_BATCH_SIZE", "0")
+    one_by_one, many = make_all()
+    assert together == one_by_one
+    assert len(together) > 59
+    assert many - few > 59
+    assert len(instance.event_log_storage.get_materialized_partitions(daily.key)) == 59
+
+
+def test_a_batch_is_kept_whole_or_not_at_all(instance: dg.DagsterInstance) -> None:
+    run_id = make(instance)
+    events = instance.all_logs(run_id)[:3]
+    storage = instance.event_log_storage
+    broken = [*events, None]
+    with pytest.raises(Exception, match="EventLogEntry"):
+        storage.store_event_batch(broken)  # pyright: ignore[reportArgumentType]
+    assert len(instance.all_logs(run_id)) == len({event.timestamp for event in instance.all_logs(run_id)})
+    before = len(instance.all_logs(run_id))
+    storage.store_event_batch(events)
+    assert len(instance.all_logs(run_id)) == before + 3
+
+
 def test_a_wiped_log_starts_anew(instance: dg.DagsterInstance) -> None:
     make(instance)
     instance.event_log_storage.wipe()
