@@ -132,6 +132,7 @@ def show_how_things_stand(
 ) -> None:
     """Show the service level of each dataset and whether the targets of the whole are met. Starts no engine."""
     from stream_assets.build import build_defs
+    from stream_assets.gold.project import read_models
     from stream_assets.ops.instance import read_instance
     from stream_assets.ops.prepare import prepare_home
     from stream_assets.ops.show_status import show_status, status_document
@@ -141,7 +142,8 @@ def show_how_things_stand(
     settings, now = Settings.from_env(), datetime.now(UTC)
     prepare_home(settings)
     facts = read_instance(settings, build_defs(settings), since=month_of(now.date()).start)
-    found = gather_status(settings, load_contracts(settings.contracts).values(), facts, now)
+    contracts = load_contracts(settings.contracts).values()
+    found = gather_status(settings, contracts, read_models(settings, contracts), facts, now)
     print(json.dumps(status_document(found), indent=2)) if as_json else show_status(console, found)
 
 

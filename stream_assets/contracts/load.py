@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -67,7 +67,40 @@ def load_contracts(folder: Path) -> ContractSet:
                 "Keep one.",
             )
         )
-    return ContractSet(tuple(loaded), tuple(broken))
+    doubtful = {error.file.removesuffix(SUFFIX) for error in broken}
+    lost = [error for contract in loaded if (error := _lost_reference(contract, loaded, doubtful))]
+    sound = [contract for contract in loaded if contract.file.name not in {error.file for error in lost}]
+    return ContractSet(tuple(sound), (*broken, *lost))
+
+
+def _lost_reference(
+    contract: Contract, contracts: Sequence[Contract], doubtful: Collection[str]
+) -> ContractError | None:
+    """The first relationship that cannot be checked. What points at a contract that is itself refused gets the benefit of doubt."""
+    known = {other.name: {column.name: column for column in other.silver} for other in contracts}
+    for position, column in enumerate(contract.columns):
+        field = f"schema[0].properties[{position}] ({column.name}).relationships"
+        dataset, name = column.references or ("", "")
+        if not dataset or dataset in doubtful:
+            continue
+        if dataset not in known:
+            return ContractError(contract.file.name, field, f"there is no dataset {dataset!r}", "Correct the name.")
+        target = known[dataset].get(name)
+        if target is None:
+            problem = f"Silver of {dataset} has no column {name!r}"
+            return ContractError(contract.file.name, field, problem, "Point at a column that is kept.")
+        if (target.silver_type, _protection(target)) != (column.silver_type, _protection(column)) or not column.is_kept:
+            problem = f"{dataset}.{name} is {_form(target)}, this is {_form(column)}"
+            return ContractError(contract.file.name, field, problem, "Only columns of one form can be compared.")
+    return None
+
+
+def _protection(column: Column) -> str | None:
+    return column.pii if column.pii != "keep" else None
+
+
+def _form(column: Column) -> str:
+    return f"{column.type}, {_protection(column)}" if _protection(column) else column.type
 
 
 def load_contract(file: Path) -> Contract:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fnmatch import fnmatchcase
@@ -75,6 +77,10 @@ class Column:
     def silver_type(self) -> str:
         """Type after PII handling: a hashed number is text."""
         return "string" if self.pii in ("hash", "tokenize", "mask") else self.type
+
+
+SHAPING = ("name", "type", "source", "required", "pii", "timestamp_format", "options", "allowed")
+"""What a column says that decides about rows."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +166,27 @@ class Contract:
     """Reference data: smallest accepted size of a new delivery, as a fraction of the last one."""
     file: Path
     fingerprint: str
-    """Hash of the contract's meaning: two equal fingerprints compile to the same pipeline."""
+    """Hash of everything the contract says: two equal fingerprints compile to the same pipeline."""
     row_counts: tuple[Bounds, ...] = ()
     """How many records a day may have."""
     check_settings: tuple[CheckSetting, ...] = ()
+
+    @cached_property
+    def shape(self) -> str:
+        """Hash of what decides which rows Silver and quarantine hold: two equal shapes make the same rows.
+
+        What a check tolerates, how strict it is, who owns the data and how fresh it must be change no row: days are judged
+        anew by them, and not made anew.
+        """
+        columns = [tuple(getattr(column, name) for name in SHAPING) for column in self.record]
+        promises = [(rule.id, rule.sql, rule.severity, rule.dimension) for rule in self.expressions]
+        # A later setting may overrule an earlier one: with any sampled rule, all of them count.
+        is_sampled = any(setting.fraction for setting in self.check_settings)
+        sampled = [(s.check, s.fraction) for s in self.check_settings] if is_sampled else []
+        roles = [self.name, self.kind, self.key, self.event_time, self.order_by, self.max_lateness]
+        parts = [*roles, columns, promises, sampled, self.null_values, sorted(self.formats), self.envelope]
+        told = json.dumps([*parts, self.drift == "quarantine_row"], sort_keys=True, default=str)
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     @cached_property
     def record(self) -> tuple[Column, ...]:

@@ -24,12 +24,17 @@ def load_commit(reference: str, place: Path) -> ContractSet:
     if not folder.is_dir():
         raise StreamError(f"{folder} is no folder, so there is nothing to look up in git.")
     commit = _find_commit(reference, folder)
-    wanted = [place.name] if place.is_file() else []
     with TemporaryDirectory(prefix="stream-contracts-") as made:
         for name, blob in _files(commit, folder).items():
-            if name.endswith(SUFFIX) and (not wanted or name in wanted):
+            if name.endswith(SUFFIX):
                 (Path(made) / name).write_bytes(_git(folder, "cat-file", "blob", blob))
-        return load_contracts(Path(made))
+        found = load_contracts(Path(made))
+    if not place.is_file():
+        return found
+    return ContractSet(
+        tuple(contract for contract in found.contracts if contract.file.name == place.name),
+        tuple(error for error in found.broken if error.file == place.name),
+    )
 
 
 def _find_commit(reference: str, folder: Path) -> str:

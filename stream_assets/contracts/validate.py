@@ -261,6 +261,13 @@ def _check_identity(file: str, document: dict[str, Any]) -> None:
         "State the grain: one row per …",
     )
     require(table.get("properties"), file, "schema[0].properties", "is missing", "List the columns.")
+    require(
+        not table.get("relationships"),
+        file,
+        "schema[0].relationships",
+        "cannot be checked",
+        "Give the column itself a relationship: {to: dataset.column}.",
+    )
 
 
 def _check_ownership(file: str, document: dict[str, Any]) -> None:
@@ -449,7 +456,9 @@ def _check_property(file: str, field: str, prop: dict[str, Any]) -> None:
     _check_options(file, field, prop)
     _check_quality(file, field, prop.get("quality", []), table=False)
     _check_pii(file, field, prop)
-    for relation in prop.get("relationships", []):
+    relations = prop.get("relationships", [])
+    require(len(relations) < 2, file, f"{field}.relationships", "points at two columns", "Keep one.")
+    for relation in relations:
         target = relation.get("to")
         require(
             isinstance(target, str) and target.count(".") == 1,

@@ -25,6 +25,7 @@ from filelock import FileLock
 
 from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
+from stream_assets.gold.models import Model, tables_of
 from stream_assets.gold.sources import SOURCE, render_sources, sources_file
 from stream_assets.settings import PROJECT, Settings
 
@@ -87,6 +88,12 @@ def read_manifest(settings: Settings, contracts: Iterable[Contract]) -> dict[str
     """What dbt knows of the project, None without one."""
     file = prepare_manifest(settings, contracts)
     return json.loads(file.read_bytes()) if file else None
+
+
+def read_models(settings: Settings, contracts: Iterable[Contract]) -> dict[str, Model]:
+    """The tables of the project by asset, parents first; none without a project."""
+    manifest = read_manifest(settings, contracts)
+    return tables_of(manifest) if manifest else {}
 
 
 def prepare_project(settings: Settings, contracts: Iterable[Contract]) -> GoldProject | None:

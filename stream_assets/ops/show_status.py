@@ -29,7 +29,16 @@ def show_status(console: Console, status: Status) -> None:
 def _dataset_table(status: Status) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("dataset", no_wrap=True)
-    for name in ("tier", "target", "newest event", "age", f"in {status.now:%B}", "budget left", "burn 1/6/24 h"):
+    for name in (
+        "tier",
+        "target",
+        "newest event",
+        "age",
+        "p99 to Gold",
+        f"in {status.now:%B}",
+        "budget left",
+        "burn 1/6/24 h",
+    ):
         table.add_column(name, justify="right")
     table.add_column("state", no_wrap=True)
     for dataset in status.datasets:
@@ -47,6 +56,7 @@ def _dataset_row(dataset: DatasetStatus) -> list[str]:
         span_text(dataset.limit),
         f"{dataset.newest_event:%m-%d %H:%M}" if dataset.newest_event else "–",
         f"[{'green' if dataset.is_fresh else 'red'}]{age}[/]",
+        span_text(dataset.latency) if dataset.latency is not None else "–",
         "–" if budget.availability is None else f"{budget.availability:.2%}",
         span_text(budget.remaining),
         " / ".join(f"{rate:.3g}" for rate in budget.burn_rates.values()),
@@ -82,6 +92,7 @@ def _dataset_document(dataset: DatasetStatus) -> dict[str, Any]:
         "newest_event": dataset.newest_event.isoformat() if dataset.newest_event else None,
         "age_seconds": _seconds(dataset.age),
         "is_fresh": dataset.is_fresh,
+        "latency_p99_seconds": _seconds(dataset.latency),
         "availability": budget.availability,
         "measured_seconds": _seconds(budget.measured),
         "stale_seconds": _seconds(budget.stale),

@@ -6,12 +6,14 @@ Facts come from two places: the Delta logs (`engine/log.py`) and the Dagster ins
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.log import LoggedCommit, read_log
+from stream_assets.gold.models import Model
 from stream_assets.ops.instance import InstanceFacts
+from stream_assets.ops.latency import measure_latency
 from stream_assets.quality.score import TARGET as MIN_QUALITY
 from stream_assets.quality.score import CheckResult, quality_score
 from stream_assets.quality.words import span_text
@@ -22,6 +24,8 @@ from stream_assets.sla.updates import updates_of
 
 STREAMING, BATCH = timedelta(minutes=15), timedelta(hours=1)
 MIN_SUCCESS = 0.99
+CRITICAL = 1
+"""The tier whose datasets are held to their latency as well."""
 RECONCILIATIONS = {"completeness__delivery__landed", "completeness__table__reconciled"}
 """Checks that count every record from the files to Silver."""
 
@@ -37,6 +41,8 @@ class DatasetStatus:
     newest_event: datetime | None
     age: timedelta | None
     budget: Budget
+    latency: timedelta | None = None
+    """Tier 1: what 99 of 100 records took at most from event to Gold."""
 
     @property
     def is_fresh(self) -> bool:
@@ -63,10 +69,20 @@ class Status:
     targets: tuple[Target, ...]
 
 
-def gather_status(settings: Settings, contracts: Iterable[Contract], facts: InstanceFacts, now: datetime) -> Status:
+def gather_status(
+    settings: Settings,
+    contracts: Iterable[Contract],
+    models: Mapping[str, Model],
+    facts: InstanceFacts,
+    now: datetime,
+) -> Status:
     """Read the log of each Silver table and put everything together."""
     datasets = tuple(
-        dataset_status(contract, read_log(settings.table_path("silver", contract.name)), now) for contract in contracts
+        replace(
+            dataset_status(contract, read_log(settings.table_path("silver", contract.name)), now),
+            latency=measure_latency(settings, contract, models, now) if contract.tier == CRITICAL else None,
+        )
+        for contract in contracts
     )
     return Status(now, datasets, tuple(overall_targets(datasets, facts)))
 
@@ -92,6 +108,7 @@ def overall_targets(datasets: Sequence[DatasetStatus], facts: InstanceFacts) -> 
     """What the whole promises, in the order people ask."""
     yield _success_target(facts.succeeded, facts.failed)
     yield from _freshness_targets(datasets)
+    yield _latency_target([dataset for dataset in datasets if dataset.latency is not None])
     yield _quality_target(facts.checks, {dataset.name: dataset.tier for dataset in datasets})
     yield _loss_target([check for check in facts.checks if check.name in RECONCILIATIONS])
     yield Target(
@@ -130,6 +147,14 @@ def _age_target(name: str, datasets: Sequence[DatasetStatus], limit: timedelta) 
     figure = f"oldest {span_text(max(ages))}" if ages else "no events yet"
     is_met = max(ages) < limit if len(ages) == len(datasets) else False
     return Target(name, figure, f"< {span_text(limit)}", is_met if ages else None)
+
+
+def _latency_target(datasets: Sequence[DatasetStatus]) -> Target:
+    """Critical datasets are held to how long their records take all the way, each within its own limit."""
+    slow = max(datasets, key=lambda dataset: (dataset.latency or timedelta()) / dataset.limit, default=None)
+    figure = f"{slow.name} {span_text(slow.latency)}" if slow and slow.latency is not None else "nothing measured yet"
+    is_met = all(d.latency <= d.limit for d in datasets if d.latency is not None) if datasets else None
+    return Target("event to Gold, tier 1", f"p99: {figure}" if slow else figure, "each within its target", is_met)
 
 
 def _quality_target(checks: Sequence[CheckResult], tiers: Mapping[str, int]) -> Target:

@@ -8,7 +8,7 @@ import dagster as dg
 
 from stream_assets.contracts.model import Contract
 from stream_assets.quality.gates import is_gate
-from stream_assets.quality.outcomes import Outcome
+from stream_assets.quality.outcomes import Outcome, reference_check
 from stream_assets.quality.profile import profiled
 
 BRONZE_CHECKS = {
@@ -38,13 +38,22 @@ def silver_checks(contract: Contract) -> dict[str, str]:
     return SILVER_CHECKS | (promised if contract.row_counts else {}) | drift
 
 
-def check_specs(key: dg.AssetKey, contract: Contract, checks: dict[str, str]) -> list[dg.AssetCheckSpec]:
-    """Specs of a layer's checks; they are yielded by the step that makes the asset."""
+def reference_checks(contract: Contract) -> dict[str, str]:
+    """One check per column that points at another dataset."""
+    columns = [(c.name, ".".join(c.references)) for c in contract.columns if c.references]
+    return {reference_check(name): f"Every {name} is a {target}." for name, target in columns}
+
+
+def check_specs(
+    key: dg.AssetKey, contract: Contract, checks: dict[str, str], *, after: Iterable[dg.AssetKey] = ()
+) -> list[dg.AssetCheckSpec]:
+    """Specs of a layer's checks. The step that makes the asset yields them, unless they come `after` other assets too."""
     return [
         dg.AssetCheckSpec(
             name,
             asset=key,
             description=text,
+            additional_deps=[*after],
             blocking=is_gate(contract, name),
             metadata={"family": name.split("__")[0], "strictness": "gate" if is_gate(contract, name) else "warn"},
         )

@@ -28,6 +28,38 @@ class Outcome:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Orphans:
+    """Rows that point at nothing: how many per ISO day, and some of them by name."""
+
+    rows: Mapping[str, int]
+    names: tuple[str, ...]
+
+
+def judge_references(contract: Contract, column: str, orphans: Orphans | None, entries: Entries) -> Outcome:
+    """Few rows of a day point at nothing. None while there is nothing to compare with, which the outcome says."""
+    name, target = reference_check(column), ".".join(contract.column(column).references or ())
+    if orphans is None:
+        return Outcome(name, True, f"there is no {target} yet to compare with", {"points_at": target})
+    limit = contract.limit(name, 0.0)
+    high = {day: n for day, n in sorted(orphans.rows.items()) if n > limit * _accepted(entries, day)}
+    worst = max(high, key=lambda day: high[day], default=None)
+    summary = f"every {column} is a {target}" if not orphans.rows else f"few records without their {target}"
+    if worst:
+        summary = f"{worst}: {high[worst]:,} of {_accepted(entries, worst):,} records point at no {target}"
+    facts = {"points_at": target, "limit": limit, "orphans": dict(orphans.rows), "days_above": high}
+    return Outcome(name, not high, summary, facts | ({"sample": [*orphans.names]} if high else {}))
+
+
+def reference_check(column: str) -> str:
+    """The name of the check that what a column points at exists."""
+    return f"consistency__{column}__references"
+
+
+def _accepted(entries: Entries, day: str) -> int:
+    return entries.get(day, {}).get("accepted", 0)
+
+
 def judge_reconciliation(entries: Entries, landed: Mapping[str, int]) -> Outcome:
     """Every record Bronze holds for a day is accepted, quarantined or a duplicate. `landed` is counted in Bronze itself."""
     wrong = {}

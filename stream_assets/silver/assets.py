@@ -15,6 +15,7 @@ from stream_assets.quality.report import latest_page
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 from stream_assets.silver.audit import explain, judge_entries
+from stream_assets.silver.checks import build_reference_checks
 from stream_assets.silver.publish import quarantine_table, silver_table
 from stream_assets.silver.refine import Entries, Refinement, refine
 from stream_assets.sla.policies import freshness_policy
@@ -26,8 +27,11 @@ HELD = "days_held"
 def build_silver(
     settings: Settings, contracts: list[Contract], partitions: dg.PartitionsDefinition, retry: dg.RetryPolicy
 ) -> dg.Definitions:
-    """The Silver and quarantine assets of these contracts."""
-    return dg.Definitions(assets=[_silver_assets(settings, contract, partitions, retry) for contract in contracts])
+    """The Silver and quarantine assets of these contracts, and the checks that need two of them."""
+    return dg.Definitions(
+        assets=[_silver_assets(settings, contract, partitions, retry) for contract in contracts],
+        asset_checks=[*build_reference_checks({contract.name: contract for contract in contracts}, retry)],
+    )
 
 
 def _silver_assets(

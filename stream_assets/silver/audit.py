@@ -12,6 +12,7 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.quality import outcomes as judge
 from stream_assets.quality.drift import judge_days
+from stream_assets.quality.evidence import with_evidence
 from stream_assets.quality.gates import is_gate
 from stream_assets.settings import Settings
 from stream_assets.silver.publish import TRACE, silver_table
@@ -26,7 +27,7 @@ def judge_entries(
 ) -> list[judge.Outcome]:
     """Every check of Silver that is about the records of these days. `landed` is counted in Bronze itself."""
     limit = contract.limit
-    return [
+    outcomes = [
         judge.judge_reconciliation(entries, landed),
         *[
             judge.judge_rules(entries, family, limit(f"{family}__table__rejected_share", judge.MAX_REJECTED))
@@ -37,6 +38,7 @@ def judge_entries(
         *([judge.judge_row_count(contract, entries)] if contract.row_counts else []),
         *judge_days(contract, entries, history),
     ]
+    return [with_evidence(contract.name, outcome, entries) for outcome in outcomes]
 
 
 def failed_gates(

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from stream_assets.contracts.model import Contract
 from stream_assets.quality.judge import judge, protect
 from stream_assets.quality.profile import is_numeric, profiled
+from stream_assets.quality.samples import sample_columns, samples_of
 from stream_assets.sources.changes import PLACE, TOMBSTONE, with_record
 
 LAST = ("_delivery_date", "_source", "_position")
@@ -135,6 +136,7 @@ def count_days(conformed: DataFrame, contract: Contract) -> Counts:
         F.date_format(F.max(F.when(sound, moment)), MOMENT).alias("newest_event"),
         *[F.count(name).alias(f"present:{name}") for name in optional],
         *[F.sum(F.col(name).cast("double")).alias(f"sum:{name}") for name in numbers],
+        *sample_columns(contract),
     )
     found = groups.collect()
     lag = _usual_lag(found)
@@ -171,6 +173,7 @@ def _add_up(
         "prompt": sum(row["rows"] for row in groups if row["lag"] == lag),
         "violations": _per_rule(groups, "_violations"),
         "warnings": _per_rule(groups, "_warnings"),
+        "samples": samples_of(groups),
         "new_columns": [n for n in max((row["new_columns"] or "" for row in groups), default="").split(",") if n],
         "missing_columns": [n for n in optional if prompt and not any(row[f"present:{n}"] for row in prompt)],
         "newest_event": max((row["newest_event"] for row in sound if row["newest_event"]), default=None),

@@ -164,7 +164,7 @@ def input_fingerprints(landed: Entries, contract: Contract, days: Sequence[date]
         reach = [delivery.isoformat() for delivery in deliveries_of(contract, [day])]
         told = (f"{d}={landed[d]['files']}{landed[d].get('corrections', '')};" for d in reach if d in landed)
         seen = hashlib.sha256("".join(told).encode()).hexdigest()[:16]
-        return f"{REFINE_VERSION}:{contract.fingerprint}:{seen}"
+        return f"{REFINE_VERSION}:{contract.shape}:{seen}"
 
     return {day.isoformat(): of(day) for day in days}
 

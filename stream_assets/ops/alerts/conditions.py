@@ -38,6 +38,9 @@ class CheckOutcome:
     partitions: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
     run_id: str = ""
+    sample: tuple[str, ...] = ()
+    look: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ def _check_condition(outcome: CheckOutcome) -> Condition:
         partitions=outcome.partitions,
         owners=outcome.owners,
         run_id=outcome.run_id,
+        remedy=outcome.remedy,
+        sample=outcome.sample,
+        look=outcome.look,
     )
 
 

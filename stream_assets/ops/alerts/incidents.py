@@ -20,7 +20,7 @@ News = Literal["opened", "escalated", "reminder", "recovered", "test"]
 
 @dataclass(frozen=True)
 class Condition:
-    """Something wrong that holds now. It carries counts, days and names, never values of records."""
+    """Something wrong that holds now. It carries counts, days, names and keys that are nobody's, never other values."""
 
     kind: Kind
     subject: str
@@ -36,6 +36,10 @@ class Condition:
     run_id: str = ""
     remedy: str = ""
     """The command that mends it, where building days again would not."""
+    sample: tuple[str, ...] = ()
+    """A few of the records that are wrong, by key or by place."""
+    look: str = ""
+    """The command that shows them."""
 
     @property
     def key(self) -> str:

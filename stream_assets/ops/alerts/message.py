@@ -65,6 +65,7 @@ class Alert:
             "rule": about.rule,
             "expected": one_line(about.expected),
             "found": one_line(about.found),
+            "sample": [one_line(name) for name in about.sample],
             "owners": list(about.owners),
             "opened_at": self.opened_at.isoformat(timespec="seconds"),
             "at": self.at.isoformat(timespec="seconds"),
@@ -83,6 +84,7 @@ class Alert:
             "rule": about.rule,
             "expected": one_line(about.expected),
             "found": one_line(about.found),
+            "such as": one_line(", ".join(about.sample)),
             "owner": ", ".join(about.owners),
             "since": f"{self.opened_at:%Y-%m-%d %H:%M} UTC",
             "look": ", ".join(look(about)),
@@ -128,7 +130,7 @@ def runbook(condition: Condition) -> str:
 
 def look(condition: Condition) -> list[str]:
     """Where to see more: a command, and paths in the Dagster UI."""
-    places = [LOOK]
+    places = [condition.look or LOOK]
     if dataset(condition):
         places.append(f"/assets/{condition.subject}" + ("?view=checks" if "__" in condition.rule else ""))
     if condition.run_id:

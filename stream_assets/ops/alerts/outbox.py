@@ -172,5 +172,6 @@ def _read_alert(text: str) -> Alert:
 def _read(text: str, *moments: str) -> dict[str, Any]:
     fields = json.loads(text)
     about = fields["condition"]
-    condition = Condition(**about | {"partitions": tuple(about["partitions"]), "owners": tuple(about["owners"])})
+    lists = {name: tuple(value) for name, value in about.items() if isinstance(value, list)}
+    condition = Condition(**about | lists)
     return fields | {"condition": condition} | {name: datetime.fromisoformat(fields[name]) for name in moments}

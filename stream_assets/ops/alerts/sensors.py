@@ -21,6 +21,7 @@ from stream_assets.ops.alerts.deliver import deliver, utc_now
 from stream_assets.ops.alerts.incidents import Severity
 from stream_assets.ops.alerts.outbox import Outbox
 from stream_assets.ops.automation import RANGE_END, RANGE_START
+from stream_assets.quality.evidence import LOOK, REPLAY, SAMPLE
 from stream_assets.settings import Settings
 
 LOOK_BACK = timedelta(days=1)
@@ -201,6 +202,7 @@ def _check_outcome(entry: dg.EventLogEntry, catalog: _Catalog, days: frozenset[s
     evaluation: dg.AssetCheckEvaluation = entry.get_dagster_event().asset_check_evaluation_data
     asset = evaluation.asset_key.to_user_string()
     severity: Severity = "error" if evaluation.severity == dg.AssetCheckSeverity.ERROR else "warning"
+    facts: dict[str, Any] = {name: value.value for name, value in evaluation.metadata.items()}
     return judge.CheckOutcome(
         asset=asset,
         check=evaluation.check_name,
@@ -208,10 +210,12 @@ def _check_outcome(entry: dg.EventLogEntry, catalog: _Catalog, days: frozenset[s
         severity=severity,
         expected=catalog.expected.get((asset, evaluation.check_name)) or f"{evaluation.check_name} holds",
         found=evaluation.description or "it does not hold",
-        partitions=named_days({name: value.value for name, value in evaluation.metadata.items()})
-        or tuple(sorted(days)),
+        partitions=named_days(facts) or tuple(sorted(days)),
         owners=catalog.owners.get(asset, ()),
         run_id=entry.run_id,
+        sample=tuple(map(str, facts.get(SAMPLE, ()))),
+        look=str(facts.get(LOOK, "")),
+        remedy=str(facts.get(REPLAY, "")),
     )
 
 

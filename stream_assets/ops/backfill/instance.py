@@ -13,8 +13,7 @@ from stream_assets.contracts.load import load_contracts
 from stream_assets.engine.log import LoggedCommit
 from stream_assets.errors import StreamError
 from stream_assets.gold.assets import MADE_OF
-from stream_assets.gold.models import tables_of
-from stream_assets.gold.project import read_manifest
+from stream_assets.gold.project import read_models
 from stream_assets.ops.backfill.estimate import History, StepRun
 from stream_assets.ops.backfill.make import Facts
 from stream_assets.ops.backfill.stale import Lake, Scope, find_stale
@@ -57,8 +56,7 @@ def read_facts(instance: dg.DagsterInstance, defs: dg.Definitions, lake: Lake, a
 def open_lake(settings: Settings, instance: dg.DagsterInstance) -> Lake:
     """The lake as it is now, with what the latest builds of Gold were made of."""
     contracts = load_contracts(settings.contracts)
-    manifest = read_manifest(settings, list(contracts.values()))
-    models = tables_of(manifest) if manifest else {}
+    models = read_models(settings, list(contracts.values()))
     whole = [asset for asset, model in models.items() if not model.day]
     return Lake(settings, contracts, models, {asset: made for asset in whole if (made := _made_of(instance, asset))})
 

@@ -196,7 +196,7 @@ def code_of(lake: Lake, assets: Iterable[str]) -> dict[str, str]:
     code = {}
     for asset in assets:
         layer, name = asset.split("/")
-        own = lake.models[asset].code if layer == "gold" else f"{REFINE_VERSION}:{lake.contracts[name].fingerprint}"
+        own = lake.models[asset].code if layer == "gold" else f"{REFINE_VERSION}:{lake.contracts[name].shape}"
         code[asset] = own
     return code
 

@@ -117,7 +117,7 @@ def _refined_cause(deliveries: _Deliveries, day: str, before: str | None) -> str
     if not before:  # a rollback to before its first version leaves an empty stamp
         return NEVER
     version, contract, _ = before.split(":")
-    if contract != deliveries.contract.fingerprint:
+    if contract != deliveries.contract.shape:
         return CONTRACT
     return CODE if version != str(REFINE_VERSION) else INPUT if deliveries.brought(day, before) else None
 

@@ -176,6 +176,97 @@ def test_a_fingerprint_changes_with_the_meaning(tmp_path: Path) -> None:
     assert len(fingerprints | {plain}) == len(changed) + 1
 
 
+def pointing(to: str, **more: object) -> dict:
+    return bend(
+        document(),
+        "schema.0.properties.7",
+        {"name": "text", "logicalType": "string", "relationships": [{"to": to}], **more},
+    )
+
+
+def test_a_relationship_leads_to_a_column_of_another_contract(tmp_path: Path) -> None:
+    write(tmp_path, pointing("places.reading_id"))
+    write(tmp_path, renamed("places"), "places")
+    assert sorted(load_contracts(tmp_path)) == ["places", "readings"]
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (pointing("nowhere.place_id"), "there is no dataset 'nowhere'"),
+        (pointing("places.place_id"), "Silver of places has no column 'place_id'"),
+        (pointing("places.pieces"), "places.pieces is bigint, this is string"),
+        (
+            pointing("places.reading_id", customProperties=[{"property": "pii", "value": {"strategy": "hash"}}]),
+            "places.reading_id is string, this is string, hash",
+        ),
+    ],
+    ids=["no dataset", "no column", "another type", "another protection"],
+)
+def test_a_relationship_that_leads_nowhere_is_refused(made: dict, problem: str, tmp_path: Path) -> None:
+    """With file and field; the dataset it points at stays."""
+    write(tmp_path, made)
+    write(tmp_path, renamed("places"), "places")
+    found = load_contracts(tmp_path)
+    assert list(found) == ["places"]
+    (error,) = found.broken
+    where = (error.file, "schema[0].properties[7] (text).relationships")
+    assert (where, problem in str(error)) == (("readings.odcs.yaml", error.field), True)
+
+
+def test_what_points_at_a_refused_contract_still_loads(tmp_path: Path) -> None:
+    write(tmp_path, pointing("places.reading_id"))
+    write(tmp_path, {"name": "nothing else"}, "places")
+    found = load_contracts(tmp_path)
+    assert (list(found), [error.file for error in found.broken]) == (["readings"], ["places.odcs.yaml"])
+
+
+PROFILED = [{"property": "profile", "value": True}]
+JUDGING = {
+    "limit": document(checks=[{"check": "validity__table__rejected_share", "limit": 0.01}]),
+    "strictness": document(checks=[{"check": "distribution__table__volume", "strictness": "gate"}]),
+    "freeze": document(schemaDrift="freeze"),
+    "tier": document(slaTier=1),
+    "cadence": document(cadence="2h"),
+    "purpose": bend(document(), "description.purpose", "Something else."),
+    "owner": bend(document(), "team.members.0.username", "other@example.com"),
+    "version": bend(document(), "version", "7.0.0"),
+    "description": bend(document(), "schema.0.properties.2.description", "Other words."),
+    "profile": bend(document(), "schema.0.properties.3.customProperties", PROFILED),
+}
+SHAPING = {
+    "lateness": document(maxLateness=3),
+    "type": bend(document(), "schema.0.properties.2.physicalType", "decimal(12,3)"),
+    "column": with_column(document()),
+    "protection": with_column(
+        document(), name="phone", customProperties=[{"property": "pii", "value": {"strategy": "hash"}}]
+    ),
+    "rule": bend(document(), "schema.0.quality.0.implementation.expression", "pieces > 0"),
+    "severity of a rule": bend(document(), "schema.0.quality.0.severity", "warning"),
+    "sampled rule": document(
+        checks=[{"check": "validity__amount__type", "strictness": "sample", "fraction": 0.1}],
+    ),
+    "required": bend(document(), "schema.0.properties.3.required", True),
+    "missing values": document(nullValues=["NA"]),
+    "unknown columns": document(schemaDrift="quarantine_row"),
+    "order": document(orderBy="due_date"),
+}
+
+
+@pytest.mark.parametrize("change", JUDGING)
+def test_what_only_judges_leaves_the_shape(change: str, tmp_path: Path) -> None:
+    """Rows would come out the same: no day is to be made again for it, though the contract is another."""
+    plain, changed = contract(tmp_path / "plain", document()), contract(tmp_path / "changed", JUDGING[change])
+    assert changed.fingerprint != plain.fingerprint
+    assert changed.shape == plain.shape
+
+
+def test_what_decides_about_rows_changes_the_shape(tmp_path: Path) -> None:
+    made = {name: contract(tmp_path / name, changed) for name, changed in SHAPING.items()}
+    shapes = {found.shape for found in made.values()}
+    assert len(shapes | {contract(tmp_path / "plain", document()).shape}) == len(SHAPING) + 1
+
+
 def test_the_sample_contracts_load(tmp_path: Path) -> None:
     """What ships with the product is sound by its own rules."""
     from stream_assets.settings import Settings

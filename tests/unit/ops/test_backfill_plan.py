@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from stream_assets.contracts.model import Contract
+from stream_assets.contracts.model import Bounds, CheckSetting, Contract
 from stream_assets.engine.ledger import Commit
 from stream_assets.errors import StreamError
 from stream_assets.gold.models import Model
@@ -94,15 +94,29 @@ def test_nothing_is_stale_in_a_lake_just_built(made: MadeLake) -> None:
 
 
 def test_another_contract_makes_every_day_stale_and_what_is_made_of_it(made: MadeLake) -> None:
-    stale = find_stale(made.look(replace(made.law, fingerprint="changed")), ASSETS, ALL)
+    stale = find_stale(made.look(replace(made.law, null_values=("n/a",))), ASSETS, ALL)
     assert stale["silver/readings"] == stale["quarantine/readings"] == dict.fromkeys(iso(*DAYS), CONTRACT)
     assert stale["gold/facts"] == dict.fromkeys(iso(*DAYS), UPSTREAM)
     assert stale["gold/totals"] == {WHOLE: UPSTREAM}
 
 
+def test_what_only_judges_days_makes_none_stale(made: MadeLake) -> None:
+    """A limit, a gate, an owner, a target: the rows would be the same."""
+    judged = replace(
+        made.law,
+        check_settings=(CheckSetting("validity__table__rejected_share", strictness="gate", limit=0.01),),
+        row_counts=(Bounds("enough", 1, None),),
+        freshness=timedelta(hours=9),
+        owner="somebody@example.com",
+        version="1.1.0",
+        fingerprint="changed",
+    )
+    assert find_stale(made.look(judged), ASSETS, ALL) == {}
+
+
 def test_only_days_in_the_window_are_looked_at(made: MadeLake) -> None:
     window = {name: Scope(DAYS[1], DAYS[2]) for name in ALL}
-    stale = find_stale(made.look(replace(made.law, fingerprint="changed")), ASSETS, window)
+    stale = find_stale(made.look(replace(made.law, null_values=("n/a",))), ASSETS, window)
     assert [*stale["silver/readings"]] == [*stale["gold/facts"]] == iso(DAYS[1], DAYS[2])
 
 
@@ -175,7 +189,7 @@ def test_the_reason_gives_the_scope(made: MadeLake) -> None:
 
 
 def test_a_plan_survives_its_file_and_knows_the_way_back(made: MadeLake) -> None:
-    lake = made.look(replace(made.law, fingerprint="changed"))
+    lake = made.look(replace(made.law, null_values=("n/a",)))
     history = History((StepRun("refine_readings", 10.0, 100), StepRun("refine_readings", 20.0, 1_100)), 2.0)
     request = Request("bug", "x", DAYS[0], DAYS[-1], days_per_chunk=4)
     plan = make_plan(lake, request, Facts(ASSETS, history))
@@ -196,7 +210,7 @@ def test_a_plan_survives_its_file_and_knows_the_way_back(made: MadeLake) -> None
 
 
 def test_an_exhausted_budget_blocks(made: MadeLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = made.look(replace(made.law, fingerprint="changed", freshness=timedelta(minutes=1), tier=1))
+    lake = made.look(replace(made.law, null_values=("n/a",), freshness=timedelta(minutes=1), tier=1))
     commits = lake.log("silver/readings")
     long_ago = datetime.now(tz=commits[0].committed_at.tzinfo) - timedelta(days=40)
     lake.logs["silver/readings"] = [replace(commit, committed_at=long_ago) for commit in commits]

@@ -55,14 +55,15 @@ def refine_orders(weather: Weather) -> Iterator[dg.MaterializeResult | dg.AssetC
         raise ValueError("the record of jane.doe@example.com cannot be read")
     yield dg.MaterializeResult(SILVER)
     yield dg.MaterializeResult(QUARANTINE)
-    facts = {"new_columns": {"2026-11-02": ["colour"]}} if weather.drifts else {}
+    evidence = {"sample": ["ord_1", "ord_2"], "look": "stream quarantine show orders", "replay": "stream replay orders"}
+    facts = {"new_columns": {"2026-11-02": ["colour"]}, **evidence} if weather.drifts else {}
     yield dg.AssetCheckResult(
         asset_key=SILVER,
         check_name=DRIFT,
         passed=not weather.drifts,
         severity=dg.AssetCheckSeverity.WARN,
         description="new columns on 1 days",
-        metadata={name: dg.MetadataValue.json(fact) for name, fact in facts.items()},
+        metadata={n: fact if isinstance(fact, str) else dg.MetadataValue.json(fact) for n, fact in facts.items()},
     )
     yield dg.AssetCheckResult(asset_key=SILVER, check_name=GATE, passed=weather.adds_up)
 
@@ -235,3 +236,17 @@ def test_a_step_is_about_its_asset() -> None:
 
 def test_days_are_found_in_facts() -> None:
     assert named_days({"limit": 0.05, "days_above": {"2026-11-03": 0.2}, "rows_per_rule": {"r": 1}}) == ("2026-11-03",)
+
+
+def test_an_alert_names_records_and_how_to_see_and_judge_them(house: House) -> None:
+    """What the check put beside itself arrives, and is still known when the incident is over."""
+    house.run(drifts=True)
+    house.look()
+    house.run(drifts=False)
+    house.look()
+    told = [document for document in house.receiver.documents if document["kind"] == "drift"]
+    assert [document["news"] for document in told] == ["opened", "recovered"]
+    for document in told:
+        assert document["sample"] == ["ord_1", "ord_2"]
+        assert document["look"][0] == "stream quarantine show orders"
+        assert document["repair"] == "stream replay orders"
