@@ -81,6 +81,7 @@ FIELDS = {
     "STREAM_ALERT_WEBHOOK_URL": ("unset", "Any other address that gets alerts as JSON. A secret."),
     "STREAM_ALERT_WEBHOOK_SECRET": ("unset", "Key that signs what the webhook gets (HMAC-SHA256). A secret."),
     "STREAM_ALERT_SMTP_URL": ("unset", "Mail server, `smtp://user:password@host:587` or `smtps://…:465`. A secret."),
+    "STREAM_ALERT_SMTP_CA": ("the system's", "File of certificates by which the mail server is trusted, in PEM."),
     "STREAM_ALERT_EMAIL_FROM": ("unset", "Sender of alerts by mail."),
     "STREAM_ALERT_EMAIL_TO": ("unset", "Receivers, separated by commas; `owner` stands for the dataset's owner."),
     "STREAM_ALERT_FILE": ("`$STREAM_HOME/alerts/alerts.jsonl`", "File that gets every alert, one JSON line each."),
@@ -130,6 +131,8 @@ class AlertSettings:
     webhook_url: str | None = field(repr=False)
     webhook_secret: str | None = field(repr=False)
     smtp_url: str | None = field(repr=False)
+    smtp_ca: Path | None
+    """Certificates by which the mail server is trusted; None for the system's."""
     email_from: str | None
     email_to: tuple[str, ...]
     file: Path
@@ -152,6 +155,7 @@ class AlertSettings:
             webhook_url=_url(env, "STREAM_ALERT_WEBHOOK_URL", ("http", "https")),
             webhook_secret=env.get("STREAM_ALERT_WEBHOOK_SECRET") or None,
             smtp_url=smtp_url,
+            smtp_ca=Path(env["STREAM_ALERT_SMTP_CA"]) if env.get("STREAM_ALERT_SMTP_CA") else None,
             email_from=env.get("STREAM_ALERT_EMAIL_FROM") or None,
             email_to=receivers,
             file=_path(env, "STREAM_ALERT_FILE", home / "alerts" / "alerts.jsonl"),
@@ -163,6 +167,7 @@ class AlertSettings:
     def to_env(self) -> dict[str, str]:
         """The environment that gives these settings again, secrets left out."""
         return {
+            "STREAM_ALERT_SMTP_CA": str(self.smtp_ca or ""),
             "STREAM_ALERT_EMAIL_FROM": self.email_from or "",
             "STREAM_ALERT_EMAIL_TO": ",".join(self.email_to),
             "STREAM_ALERT_FILE": str(self.file),

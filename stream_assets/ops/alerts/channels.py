@@ -42,7 +42,7 @@ def build_channels(settings: AlertSettings) -> dict[str, Channel]:
     if settings.webhook_url:
         channels["webhook"] = webhook_channel(settings.webhook_url, settings.webhook_secret)
     if settings.smtp_url and settings.email_from:
-        channels["email"] = email_channel(settings.smtp_url, settings.email_from, settings.email_to)
+        channels["email"] = email_channel(settings.smtp_url, settings.email_from, settings.email_to, settings.smtp_ca)
     return channels
 
 
@@ -126,13 +126,13 @@ def _reason(error: object) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
-def email_channel(smtp_url: str, sender: str, receivers: tuple[str, ...]) -> Channel:
+def email_channel(smtp_url: str, sender: str, receivers: tuple[str, ...], trusted: Path | None = None) -> Channel:
     """Mail through an SMTP server: `smtps` speaks TLS from the start, `smtp` as soon as the server offers it."""
 
     def send(alert: Alert) -> None:
         message = _mail(alert, sender, receivers)
         try:
-            with _log_in(smtp_url) as server:
+            with _log_in(smtp_url, trusted) as server:
                 server.send_message(message)
         except smtplib.SMTPResponseException as error:
             raise ChannelError(f"the mail server answered {error.smtp_code}") from None
@@ -156,17 +156,17 @@ def _mail(alert: Alert, sender: str, receivers: tuple[str, ...]) -> EmailMessage
     return message
 
 
-def _log_in(smtp_url: str) -> smtplib.SMTP:
+def _log_in(smtp_url: str, trusted: Path | None) -> smtplib.SMTP:
     """A connection ready to send. A password crosses a network only under TLS."""
-    url = urlsplit(smtp_url)
+    url, tls = urlsplit(smtp_url), ssl.create_default_context(cafile=trusted)
     host = url.hostname or ""
     if url.scheme == "smtps":
-        server = smtplib.SMTP_SSL(host, url.port or 465, timeout=TIMEOUT, context=ssl.create_default_context())
+        server = smtplib.SMTP_SSL(host, url.port or 465, timeout=TIMEOUT, context=tls)
     else:
         server = smtplib.SMTP(host, url.port or 587, timeout=TIMEOUT)
         server.ehlo()
         if server.has_extn("starttls"):
-            server.starttls(context=ssl.create_default_context())
+            server.starttls(context=tls)
         elif url.password and not _is_loopback(host):
             server.close()
             raise ChannelError("the mail server offers no TLS, so the password was not sent")

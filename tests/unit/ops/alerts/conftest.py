@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import socketserver
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default
@@ -79,6 +81,19 @@ class Mailbox:
         self.logins: list[str] = []
         self.receivers: list[str] = []
         self.mails: list[Message] = []
+        self.tls: ssl.SSLContext | None = None
+        """With it, the server offers TLS and says what it was spoken to in."""
+        self.spoken: list[str | None] = []
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of 127.0.0.1 that nobody signed but itself, with its key in the same file."""
+    file = tmp_path / "mail.pem"
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-keyout", "-", "-out", "-"]
+    file.write_bytes(subprocess.run([*made, *subject], check=True, capture_output=True).stdout)
+    return file
 
 
 @pytest.fixture
@@ -89,11 +104,19 @@ def mailbox() -> Iterator[Mailbox]:
             while line := self.rfile.readline().decode().strip():
                 verb = line.split()[0].upper()
                 if verb == "EHLO":
-                    self.say("250-mailbox\r\n250 AUTH PLAIN")
+                    offers = ["250-mailbox", *(["250-STARTTLS"] if kept.tls else []), "250 AUTH PLAIN"]
+                    self.say("\r\n".join(offers))
+                elif verb == "STARTTLS" and kept.tls:
+                    self.say("220 go on in TLS")
+                    if not self.speak_tls(kept.tls):
+                        return
                 elif verb == "AUTH":
                     kept.logins.append(line)
                     self.say("235 welcome" if kept.accepts_login else "535 no")
                 elif verb == "DATA":
+                    kept.spoken.append(
+                        self.connection.version() if isinstance(self.connection, ssl.SSLSocket) else None
+                    )
                     self.say("354 go on")
                     kept.mails.append(message_from_bytes(b"".join(iter(self.rfile.readline, b".\r\n")), policy=default))
                     self.say("250 taken")
@@ -104,6 +127,18 @@ def mailbox() -> Iterator[Mailbox]:
                     if verb == "RCPT":
                         kept.receivers.append(line)
                     self.say("250 fine")
+
+        def speak_tls(self, context: ssl.SSLContext) -> bool:
+            """Go on in TLS; False if the client hung up, because it does not trust us."""
+            with suppress(ssl.SSLError, ConnectionError):
+                self.connection = context.wrap_socket(self.connection, server_side=True)
+                self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", 0)
+                return True
+            return False
+
+        def finish(self) -> None:
+            with suppress(OSError):  # a connection that was given up has nothing to flush
+                super().finish()
 
         def say(self, text: str) -> None:
             self.wfile.write(f"{text}\r\n".encode())

@@ -6,10 +6,12 @@ import hashlib
 import hmac
 import json
 import socket
+import ssl
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -98,12 +100,16 @@ def test_an_answer_other_than_success_is_a_failure(configure: Configure, receive
     assert receiver.tries == 1
 
 
-def mail_settings(configure: Configure, mailbox: Mailbox, to: str = "ops@example.com, owner") -> Settings:
-    return configure(
-        STREAM_ALERT_SMTP_URL=f"smtp://user:pass%40word@{mailbox.address}",
-        STREAM_ALERT_EMAIL_FROM="stream@example.com",
-        STREAM_ALERT_EMAIL_TO=to,
-    )
+def mail_env(mailbox: Mailbox) -> dict[str, str]:
+    return {
+        "STREAM_ALERT_SMTP_URL": f"smtp://user:pass%40word@{mailbox.address}",
+        "STREAM_ALERT_EMAIL_FROM": "stream@example.com",
+        "STREAM_ALERT_EMAIL_TO": "ops@example.com, owner",
+    }
+
+
+def mail_settings(configure: Configure, mailbox: Mailbox) -> Settings:
+    return configure(**mail_env(mailbox))
 
 
 def test_mail_reaches_the_list_and_the_owner(configure: Configure, mailbox: Mailbox) -> None:
@@ -122,6 +128,31 @@ def test_a_refused_login_says_so_without_the_password(configure: Configure, mail
         build_channels(mail_settings(configure, mailbox).alerts)["email"](ALERT)
     assert "word" not in str(refused.value)
     assert refused.value.__suppress_context__
+
+
+def offer_tls(mailbox: Mailbox, certificate: Path) -> None:
+    mailbox.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    mailbox.tls.load_cert_chain(certificate)
+
+
+def test_mail_goes_by_tls_to_a_server_that_offers_it(configure: Configure, mailbox: Mailbox, certificate: Path) -> None:
+    """Login and mail come after STARTTLS, to a server whose certificate the settings say to trust."""
+    offer_tls(mailbox, certificate)
+    settings = configure(**mail_env(mailbox), STREAM_ALERT_SMTP_CA=str(certificate))
+    build_channels(settings.alerts)["email"](ALERT)
+    assert mailbox.spoken == ["TLSv1.3"]
+    assert b64decode(mailbox.logins[0].split()[-1]) == b"\0user\0pass@word"
+    assert mailbox.mails[0]["Message-ID"] == f"<{ALERT.id}@stream.alerts>"
+    assert Settings.from_env(settings.to_env()).alerts.smtp_ca == certificate
+
+
+def test_a_mail_server_nobody_trusts_gets_neither_password_nor_mail(
+    configure: Configure, mailbox: Mailbox, certificate: Path
+) -> None:
+    offer_tls(mailbox, certificate)
+    with pytest.raises(ChannelError, match="the mail server did not take it"):
+        build_channels(configure(**mail_env(mailbox)).alerts)["email"](ALERT)
+    assert (mailbox.logins, mailbox.mails) == ([], [])
 
 
 def test_a_channel_that_is_not_there_is_a_failure(configure: Configure) -> None:
