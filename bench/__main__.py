@@ -11,13 +11,14 @@ import typer
 from rich.console import Console
 
 from bench.data import SIZES
+from bench.peers import peers
 from bench.report import machine, show, show_streams, write
 from bench.scenarios import Bench, checks, quadruple, run_history
 from bench.streams import LOADS, streams
 from stream_assets.settings import PROJECT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-SCENARIOS = ("full", "day", "backfill", "4x", "checks", "streams")
+SCENARIOS = ("full", "day", "backfill", "4x", "checks", "peers", "streams")
 
 
 @app.command()
@@ -28,7 +29,7 @@ def main(
     ] = ",".join(SCENARIOS),
     out: Annotated[Path, typer.Option(help="Where deliveries, lakes and results go.")] = PROJECT / ".bench",
 ) -> None:
-    """Compare Stream with a plain PySpark script and with DuckDB on the same job."""
+    """Compare Stream with a plain PySpark script and with DuckDB on the same job, and its checks with Great Expectations."""
     wanted = set(only.split(","))
     if size not in SIZES or not wanted <= set(SCENARIOS):
         raise typer.BadParameter(f"sizes are {', '.join(SIZES)}; scenarios are {', '.join(SCENARIOS)}")
@@ -41,6 +42,8 @@ def main(
         quadruple(bench)
     if "checks" in wanted:
         checks(bench)
+    if "peers" in wanted:
+        peers(bench)
     if "streams" in wanted:
         figures = streams(bench, LOADS[size])
         facts["streams"] = [asdict(figure) for figure in figures]

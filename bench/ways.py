@@ -79,7 +79,7 @@ class Stream:
     def run(self, first: date, last: date) -> Cost:
         """Load these deliveries; the Spark server counts too."""
         command = [stream_command(), "run", "--from", str(first), "--to", str(last)]
-        return run_measured(command, env=self._env(), log=self.root / f"run-{first}-{last}.log", also=self._server)
+        return run_measured(command, env=self.env(), log=self.root / f"run-{first}-{last}.log", also=self.server)
 
     def touch(self, first: date, last: date) -> None:
         """Make the deliveries of these days look new, as if they had been sent again."""
@@ -93,9 +93,10 @@ class Stream:
         self._stream("engine", "stop")
 
     def _stream(self, *arguments: str) -> None:
-        subprocess.run([stream_command(), *arguments], env=self._env(), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([stream_command(), *arguments], env=self.env(), check=True, stdout=subprocess.DEVNULL)
 
-    def _env(self) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
+        """Its environment."""
         return environment() | {
             "STREAM_HOME": str(self.root / "home"),
             "STREAM_LANDING": str(self.landing.folder),
@@ -104,7 +105,8 @@ class Stream:
             "STREAM_PII_SALT": SALT,
         }
 
-    def _server(self) -> list[int]:
+    def server(self) -> list[int]:
+        """Processes of its engine, if it runs."""
         try:
             state = json.loads((self.root / "home" / "spark" / "server.json").read_text())
         except (OSError, ValueError):
@@ -118,8 +120,11 @@ def write_contracts(folder: Path, *, rules: bool) -> None:
     for dataset in DATASETS:
         file = SPECS / f"{dataset.name}.odcs.yaml"
         contract = yaml.safe_load(file.read_text(encoding="utf-8"))
+        table, known = contract["schema"][0], {other.name for other in DATASETS}
+        for column in table["properties"]:  # what points at datasets that are not part of the job
+            if any(link["to"].partition(".")[0] not in known for link in column.get("relationships", ())):
+                del column["relationships"]
         if not rules:
-            table = contract["schema"][0]
             for element in (table, *table["properties"]):
                 for promise in ("quality", "required", "logicalTypeOptions"):
                     element.pop(promise, None)

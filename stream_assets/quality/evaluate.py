@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from stream_assets.contracts.model import Column, Contract
 from stream_assets.quality.rules import Rule
 
-_FORMATS = {
+FORMATS = {
     "email": r"^[^@\s]+@[^@\s.]+(\.[^@\s.]+)+$",
     "uuid": r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
 }
@@ -113,7 +113,7 @@ def _is_broken(rule: Rule, contract: Contract, text: Mapping[str, Expr]) -> Expr
         case "pattern":
             return ~found.rlike(rule.argument)
         case "format":
-            return ~found.rlike(_FORMATS[rule.argument])
+            return ~found.rlike(FORMATS[rule.argument])
         case "window":
             # A log repeats rows as old as they are when it is snapshotted: it has its own order, and no lateness.
             is_bound = F.col("_change").isNull() if contract.is_change_log else F.lit(True)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.quality.evidence import DUPLICATE, MOST
-from stream_assets.quality.rules import build_rules
+from stream_assets.quality.rules import RECORD_RULES, build_rules
 
 _PLAIN = r"^[\w.:-]{1,64}$"
 """What an identifier looks like. Names of people, addresses and phone numbers have characters that this has not."""
@@ -37,8 +37,9 @@ def name_of(contract: Contract, broken: Expr | None = None) -> Expr:
     parts = [F.col(name).cast("string") for name in contract.key]
     is_fit = reduce(and_, [part.rlike(_PLAIN) for part in parts])
     if broken is not None:
-        about_key = [F.lit(rule.id) for rule in build_rules(contract) if rule.column in contract.key]
-        is_fit &= ~F.coalesce(F.arrays_overlap(broken, F.array(*about_key)), F.lit(False))
+        about_key = [rule.id for rule in build_rules(contract) if rule.column in contract.key]
+        doubts = F.array(*map(F.lit, (*RECORD_RULES, *about_key)))
+        is_fit &= ~F.coalesce(F.arrays_overlap(broken, doubts), F.lit(False))
     return F.when(is_fit, reduce(lambda one, other: F.concat(one, F.lit("/"), other), parts)).otherwise(place)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,18 @@ def test_a_dataset_without_a_table_is_unknown(tmp_path: Path) -> None:
 )
 def test_more_than_99_of_100_runs_succeed(succeeded: int, failed: int, is_met: bool | None) -> None:
     assert targets(succeeded=succeeded, failed=failed)["runs succeed"].is_met is is_met
+
+
+@pytest.mark.parametrize(("minutes", "is_met"), [(119, True), (121, False), (None, None)])
+def test_critical_datasets_are_held_to_their_latency(minutes: int | None, is_met: bool | None, tmp_path: Path) -> None:
+    """Each within its own freshness target, by the record that 99 of 100 are quicker than."""
+    latency = timedelta(minutes=minutes) if minutes else None
+    found = replace(status_of(promised(tmp_path, 2, "h", "1h"), timedelta(hours=1)), latency=latency)
+    target = targets(found)["event to Gold, tier 1"]
+    assert target.is_met is is_met
+    assert target.figure == (f"p99: readings {span_text(latency)}" if latency else "nothing measured yet")
+    told = status_document(Status(NOW, (found,), (target,)))
+    assert told["datasets"][0]["latency_p99_seconds"] == (minutes * 60 if minutes else None)
 
 
 def test_streams_batches_and_the_rest_have_their_own_targets(tmp_path: Path) -> None:

@@ -1,0 +1,220 @@
+"""What the checks cost, ours and a peer's, on the same records, rules and machine, both with a warm engine.
+
+Ours are measured as what they add: refining with everything that is judged and counted, less typing, deduplicating and writing
+alone. The peer is given the typed records in memory. Its verdict on every rule must be ours, or nothing is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from bench.data import FIRST_DAY
+from bench.job import SALT
+from bench.measure import Cost, run_measured
+from bench.scenarios import Bench, stream_at
+from bench.ways import Stream, environment
+from stream_assets.contracts.load import load_contracts
+from stream_assets.contracts.model import Contract
+from stream_assets.engine.log import read_ledger
+from stream_assets.engine.session import open_session
+from stream_assets.quality.evaluate import FORMATS
+from stream_assets.quality.judge import judge
+from stream_assets.quality.rules import RECORD_RULES, Rule, build_rules
+from stream_assets.settings import Settings
+from stream_assets.silver.audit import judge_entries
+from stream_assets.silver.conform import Spread, accepted, conform
+from stream_assets.silver.publish import silver_table
+from stream_assets.silver.refine import ROWS_PER_TASK, read_bronze, refine
+from stream_assets.sources.changes import with_record
+
+PEER, PACKAGE = "Great Expectations", "great-expectations"
+WITH, WITHOUT, CHECKS = "Stream, with checks", "Stream, without", "Stream, checks alone"
+ROUNDS = 3
+_UNIQUE, _MEAN = "uniqueness", "distribution"
+_BANDWIDTH = 0.35
+"""How far a mean may move, as in our own distribution checks."""
+_EXPECTATIONS: dict[str, Callable[[Rule], tuple[str, dict[str, Any]]]] = {
+    "required": lambda _: ("ExpectColumnValuesToNotBeNull", {}),
+    "allowed": lambda rule: ("ExpectColumnValuesToBeInSet", {"value_set": list(rule.argument)}),
+    "range": lambda rule: (
+        "ExpectColumnValuesToBeBetween",
+        {"min_value": rule.argument.get("minimum"), "max_value": rule.argument.get("maximum")},
+    ),
+    "length": lambda rule: (
+        "ExpectColumnValueLengthsToBeBetween",
+        {"min_value": rule.argument.get("minLength"), "max_value": rule.argument.get("maxLength")},
+    ),
+    "pattern": lambda rule: ("ExpectColumnValuesToMatchRegex", {"regex": rule.argument}),
+    "format": lambda rule: ("ExpectColumnValuesToMatchRegex", {"regex": FORMATS[rule.argument]}),
+}
+_DISCOUNT = "consistency__record__discount_within_total"
+
+
+@dataclass(frozen=True)
+class Job:
+    """The days of one dataset, and what is needed to refine them."""
+
+    spark: SparkSession
+    settings: Settings
+    contract: Contract
+    days: list[date]
+    rows: int
+    stream: Stream
+
+    def refine(self) -> None:
+        """Everything Stream does to make these days, checks included."""
+        refine(self.spark, self.settings, self.contract, self.days, run_id="bench", salt=SALT, again=True)
+
+    def write_only(self) -> None:
+        """The same rows without anything that is judged or counted: typed, deduplicated, written."""
+        bare, table = _without_rules(self.contract), silver_table(self.settings, self.contract)
+        bronze = read_bronze(self.spark, bare, self.days)
+        rows = conform(bronze, bare, headers=[], salt=SALT, spread=Spread(1, 1 + self.rows // ROWS_PER_TASK))
+        stamps = {"_run_id": F.lit("bench"), "_contract_version": F.lit(bare.version)}
+        written = accepted(rows).withColumns(stamps).select(*table.columns).write.format("delta").mode("overwrite")
+        written.partitionBy("_event_date").save(str(self.stream.root / "bare"))
+
+    def measure(self, work: Callable[[], None]) -> Cost:
+        """The median of some rounds, after one for the compiler; the engine's CPU time and ours."""
+        work()
+        costs = []
+        for _ in range(ROUNDS):
+            began, used = time.monotonic(), self._cpu_seconds()
+            work()
+            costs.append((time.monotonic() - began, self._cpu_seconds() - used))
+        seconds, cpu_seconds = (statistics.median(values) for values in zip(*costs, strict=True))
+        return Cost(seconds, cpu_seconds, 0)
+
+    def _cpu_seconds(self) -> float:
+        times = [psutil.Process(pid).cpu_times() for pid in (None, *self.stream.server())]
+        return sum(t.user + t.system for t in times)
+
+
+def peers(bench: Bench) -> None:
+    """The checks of orders over the whole history: what they add to Stream, and what they cost the peer."""
+    packages = _install(bench.root / "peers")
+    landing = bench.landing(bench.size)
+    with stream_at(bench, "peers", landing) as stream:
+        stream.run(FIRST_DAY, landing.size.last_day)
+        settings = Settings.from_env(stream.env())
+        contract = load_contracts(settings.contracts)["orders"]
+        days = [FIRST_DAY + timedelta(days=n) for n in range(landing.size.days)]
+        entries = read_ledger(settings.table_path("silver", contract.name), days)
+        rows = sum(entries[str(day)]["rows_in"] for day in days)
+        job = Job(open_session(settings), settings, contract, days, rows, stream)
+        ours = verdicts_of(contract, {str(day): entries[str(day)] for day in days})
+        peer, found = _ask_peer(bench, job, packages, _rules(contract, entries.values()))
+        _compare(ours, found)
+        full, bare = job.measure(job.refine), job.measure(job.write_only)
+        job.spark.stop()
+    alone = Cost(max(full.seconds - bare.seconds, 0.01), max(full.cpu_seconds - bare.cpu_seconds, 0.01), 0)
+    note = "refining less writing: rules, counts, profiles, samples, quarantine and the ledger"
+    for way, cost, told in (
+        (WITH, full, ""),
+        (WITHOUT, bare, ""),
+        (CHECKS, alone, note),
+        (PEER, peer, _peer_note(found)),
+    ):
+        bench.record("peers", way, cost, rows, note=told)
+    bench.say("peers      verdicts are equal")
+
+
+def verdicts_of(contract: Contract, entries: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What Stream says of these days: rows per rule, and whether keys are unique and the mean stays."""
+    counts: dict[str, int] = {}
+    for entry in entries.values():
+        for rule, n in entry["violations"].items():
+            counts[rule] = counts.get(rule, 0) + n
+    landed = {day: entry["rows_in"] for day, entry in entries.items()}
+    outcomes = {o.name: o.passed for o in judge_entries(contract, entries, entries, landed)}
+    rules = [rule.id for rule in build_rules(contract) if rule.check in _EXPECTATIONS] + [_DISCOUNT]
+    duplicates = sum(entry["duplicates"] for entry in entries.values())
+    return {
+        **{rule: {"passed": not counts.get(rule), "rows": counts.get(rule, 0)} for rule in rules},
+        _UNIQUE: {"passed": not duplicates},
+        _MEAN: {"passed": outcomes["distribution__total_cents__drift"]},
+    }
+
+
+def _rules(contract: Contract, entries: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """The same rules in the peer's words."""
+    rules = {}
+    for rule in build_rules(contract):
+        if rule.check in _EXPECTATIONS:
+            name, arguments = _EXPECTATIONS[rule.check](rule)
+            rules[rule.id] = {"expectation": name, "arguments": {"column": rule.column, **arguments}}
+    pair = {"column_A": "total_cents", "column_B": "discount_cents", "or_equal": True}
+    rules[_DISCOUNT] = {"expectation": "ExpectColumnPairValuesAToBeGreaterThanB", "arguments": pair}
+    key = {"column_list": [*contract.key, "_event_date"]}
+    rules[_UNIQUE] = {"expectation": "ExpectCompoundColumnsToBeUnique", "arguments": key}
+    known = [entry for entry in entries if entry["prompt"]]
+    mean = sum(e["sums"]["total_cents"] for e in known) / sum(e["prompt"] for e in known)
+    around = {"column": "total_cents", "min_value": mean * (1 - _BANDWIDTH), "max_value": mean * (1 + _BANDWIDTH)}
+    rules[_MEAN] = {"expectation": "ExpectColumnMeanToBeBetween", "arguments": around}
+    return rules
+
+
+def _ask_peer(bench: Bench, job: Job, packages: Path, rules: dict[str, Any]) -> tuple[Cost, dict[str, Any]]:
+    folder = bench.work("peer")
+    _write_records(job, folder / "records")
+    (folder / "rules.json").write_text(json.dumps(rules))
+    paths = [folder / name for name in ("records", "rules.json", "answer.json")]
+    command = [sys.executable, "-m", "bench.peer", str(packages), *map(str, paths)]
+    run_measured(command, env=environment(), log=folder / "peer.log")
+    answer = json.loads((folder / "answer.json").read_text())
+    costs = {name: statistics.median(c[name] for c in answer["costs"]) for name in ("seconds", "cpu_seconds")}
+    return Cost(costs["seconds"], costs["cpu_seconds"], 0), answer["verdicts"]
+
+
+def _write_records(job: Job, folder: Path) -> None:
+    """Every record that could be read and typed: the peer judges typed columns only."""
+    unfit = [rule.id for rule in build_rules(job.contract) if rule.check in ("type", "window")]
+    judged = judge(with_record(read_bronze(job.spark, job.contract, job.days), job.contract, []), job.contract)
+    is_unfit = F.arrays_overlap("_violations", F.array(*map(F.lit, (*RECORD_RULES, *unfit))))
+    rows = judged.where(~F.coalesce(is_unfit, F.lit(False)))
+    columns = [column.name for column in job.contract.record]
+    rows.select(*columns, "_event_date").repartition(4).write.parquet(str(folder))
+
+
+def _without_rules(contract: Contract) -> Contract:
+    """The contract without anything a record could break but its form and its types."""
+    columns = tuple(replace(c, required=False, options={}, allowed=()) for c in contract.columns)
+    return replace(contract, columns=columns, expressions=(), check_settings=())
+
+
+def _compare(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Raise unless both say the same of every rule."""
+    differ = {
+        rule: (verdict, theirs[rule])
+        for rule, verdict in ours.items()
+        if any(theirs[rule][name] != value for name, value in verdict.items())
+    }
+    if differ:
+        raise AssertionError(f"Stream and {PEER} do not agree: {differ}")
+
+
+def _peer_note(found: dict[str, Any]) -> str:
+    return f"{len(found)} rules, typed records in memory, counts only; start not counted"
+
+
+def _install(folder: Path) -> Path:
+    """The peer's packages, in a folder of their own: Stream does not depend on them."""
+    if not (folder / PACKAGE.replace("-", "_")).is_dir():
+        uv = shutil.which("uv")
+        tool = [uv, "pip", "install"] if uv else [sys.executable, "-m", "pip", "install"]
+        subprocess.run([*tool, "--quiet", "--target", str(folder), PACKAGE], check=True)
+    return folder
