@@ -36,7 +36,7 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
         build_bronze(settings, datasets, partitions, RETRY),
         build_silver(settings, datasets, partitions, RETRY),
         build_gold(settings, datasets, partitions, RETRY),
-        build_live(dict(contracts), views),
+        build_live(settings, dict(contracts), views),
         build_automation(settings, datasets, partitions),
         build_maintenance(settings),
         build_alerts(

@@ -17,17 +17,28 @@ from stream_assets.streaming.model import View
 from stream_assets.streaming.prove import is_provable, prove
 from stream_assets.streaming.queries import Streams
 
-FRESH, WORTH_A_LOOK = timedelta(minutes=5), timedelta(minutes=2)
-"""A running stream reports every half minute, whether or not anything came: silence means that it stopped."""
+MISSED_REPORTS, FEW_MISSED = 10, 4
+"""A running stream reports again and again, whether or not anything came: silence means that it stopped."""
 PROVED = "consistency__table__equals_batch"
 
 
-def build_live(contracts: dict[str, Contract], views: ViewSet) -> dg.Definitions:
+def build_live(settings: Settings, contracts: dict[str, Contract], views: ViewSet) -> dg.Definitions:
     """The event logs and views of the hot path."""
     specs = [_events_spec(contracts[name]) for name in views.datasets]
     specs += [_view_spec(view, contracts[view.source]) for view in views.views]
+    policy = _policy(settings.report_seconds)
     checks = [_proof(view, contracts, views) for view in views.views if is_provable(view)]
-    return dg.Definitions(assets=specs, asset_checks=checks)
+    return dg.Definitions(
+        assets=[spec.replace_attributes(freshness_policy=policy) for spec in specs], asset_checks=checks
+    )
+
+
+def _policy(report_seconds: float) -> dg.FreshnessPolicy:
+    """Stale once some reports did not come. Dagster knows no window of less than a minute."""
+    warn, fail = (max(60.0, missed * report_seconds) for missed in (FEW_MISSED, MISSED_REPORTS))
+    return dg.FreshnessPolicy.time_window(
+        fail_window=timedelta(seconds=max(fail, warn + 30)), warn_window=timedelta(seconds=warn)
+    )
 
 
 def _events_spec(contract: Contract) -> dg.AssetSpec:
@@ -56,7 +67,6 @@ def _spec(name: str, description: str, contract: Contract, *, deps: list[dg.Asse
         kinds={"spark", "deltalake", "streaming"},
         owners=owners(contract),
         tags=tags(contract),
-        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=FRESH, warn_window=WORTH_A_LOOK),
         metadata={"dagster/table_name": f"live.{name}"},
     )
 

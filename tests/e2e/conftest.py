@@ -83,6 +83,9 @@ def dagster(stream_home: Path) -> Iterator[Dagster]:
         "DAGSTER_HOME": str(stream_home / "dagster"),
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "STREAM_SPARK_MEMORY": "2g",
+        # Dagster looks often, and a stream that has said nothing for a minute and a half is stale.
+        "STREAM_REPORT_SECONDS": "6",
+        "FRESHNESS_DAEMON_INTERVAL_SECONDS": "5",
     }
     log = (stream_home / "dagster-dev.log").open("w")
     process = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import psutil
@@ -19,7 +20,14 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support import expected_conditions as expect
 from selenium.webdriver.support.ui import WebDriverWait
 
+from stream_assets.contracts.load import load_contracts
+from stream_assets.settings import Settings
+from stream_assets.streaming.assets import dagster_report
+from stream_assets.streaming.control import Facts
+from stream_assets.streaming.load import load_views
+from stream_assets.streaming.queries import Streams
 from tests.e2e.conftest import Dagster
+from tests.lakes import SALT
 
 RUNS = "query($filter: RunsFilter) { runsOrError(filter: $filter) { ... on Runs { results { runId status tags { key value } } } } }"
 
@@ -72,6 +80,31 @@ def materialized_partitions(dagster: Dagster, *path: str) -> int:
     return dagster.query(text, key={"path": list(path)})["assetNodeOrError"]["partitionStats"]["numMaterialized"]
 
 
+def health(dagster: Dagster, *path: str) -> str:
+    """What Dagster says of an asset's freshness: healthy, in warning or degraded."""
+    text = "query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode { freshnessStatusInfo { freshnessStatus } } } }"
+    found = dagster.query(text, key={"path": list(path)})["assetNodeOrError"]["freshnessStatusInfo"]
+    return found["freshnessStatus"] if found else "UNKNOWN"
+
+
+@pytest.fixture(scope="module")
+def silent_stream(dagster: Dagster) -> str:
+    """A stream whose supervisor has reported once, looked alive, and says no more."""
+    settings = Settings.from_env({**os.environ, "STREAM_HOME": str(dagster.home)})
+    contracts = load_contracts(settings.contracts)
+    streams = Streams(settings, contracts, load_views(settings.views, contracts), SALT)
+    with dagster_report(settings, streams) as report:
+        report([Facts("orders_events", state="running", rows=12, served_rows=12, rate=0.4)])
+    dagster.wait_for("the stream to look alive", lambda: health(dagster, "live", "orders_events") == "HEALTHY")
+    return "live/orders_events"
+
+
+def test_a_stream_that_reports_looks_alive(dagster: Dagster, browser: webdriver.Chrome, silent_stream: str) -> None:
+    browser.get(f"{dagster.url}/assets/{silent_stream}?view=overview")
+    wait_for_text(browser, "Latest materialization")
+    wait_for_text(browser, "rows_per_second")
+
+
 def test_code_location_loads_without_error(dagster: Dagster, browser: webdriver.Chrome) -> None:
     browser.get(f"{dagster.url}/locations")
     wait_for_text(browser, "Loaded")
@@ -100,6 +133,13 @@ def test_checks_are_shown_with_their_verdict(dagster: Dagster, browser: webdrive
     wait_for_text(browser, "This is a")
     wait_for_text(browser, "quarantined")
     assert "blocking" in browser.find_element(By.TAG_NAME, "body").text
+
+
+def test_a_stream_that_stopped_turns_stale(dagster: Dagster, browser: webdriver.Chrome, silent_stream: str) -> None:
+    """By its policy, without anybody asking: on its page, and in the list of assets."""
+    dagster.wait_for("the stream to turn stale", lambda: health(dagster, "live", "orders_events") == "DEGRADED")
+    browser.get(f"{dagster.url}/assets/{silent_stream}?view=overview")
+    wait_for_text(browser, "Degraded")
 
 
 @pytest.mark.usefixtures("dagster")
