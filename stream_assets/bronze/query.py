@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -44,15 +43,21 @@ def look_up(
     found = list(changes_of(look, known, key, is_whole=is_whole))
     today = look.at.astimezone(UTC).date()
     if found or look.newest != since:
-        first = int(before.get("rows", 0))
-        positions = {"table": contract.name, "since": _text(look.newest or since), "rows": first + len(found)}
+        first, looks = int(before.get("rows", 0)), int(before.get("looks", 0))
+        positions = {
+            "table": contract.name,
+            "since": _text(look.newest or since),
+            "rows": first + len(found),
+            "looks": looks + 1,
+        }
         entry = _entry(ledger.days.get(today.isoformat(), {}), look, found)
         page = {today.isoformat(): entry} if found else {}
         commit = Commit(
             run_id, contract.name, "bronze", contract.version, page, positions, recent_entries(ledger.days, but=page)
         )
         rows = _rows(spark, contract, run_id, look, found, first)
-        delta.append_once(table, rows, commit=commit, token=_token(contract, before))
+        # Of two looks that go on from one, one is written.
+        delta.append_once(table, rows, commit=commit, token=(f"table:{contract.name}", looks))
     return _landing(spark, table, ledger, sorted({*days, *([today] if found else [])}), bool(found) and today)
 
 
@@ -89,12 +94,6 @@ def _entry(before: Mapping[str, Any], look: Look, found: Sequence[tuple[str, str
         "unreadable": {},
         "from_topic": True,
     }
-
-
-def _token(contract: Contract, before: Mapping[str, Any]) -> str:
-    """Names the look this one goes on from: of two that do, one is written."""
-    text = json.dumps(dict(before), sort_keys=True)
-    return f"table:{contract.name}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def _text(moment: datetime | None) -> str | None:

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -92,18 +95,47 @@ def replace_all(table: Table, rows: DataFrame, *, commit: Commit) -> None:
     _write(table, rows, commit, {})
 
 
-def append_once(table: Table, rows: DataFrame, *, commit: Commit, token: str | None) -> None:
+Token = tuple[str, int]
+"""A name, and a number that grows: Delta keeps the last number of each name, and makes no commit with one that is not higher.
+
+There should be few names: every checkpoint of a table carries all of them.
+"""
+
+
+def append_once(table: Table, rows: DataFrame, *, commit: Commit, token: Token | None) -> None:
     """Add these rows, unless a commit with this token was made before: then, silently, nothing. No token: add anyway.
 
     Delta looks the token up in the transaction itself, so of two writers with one token only one can commit.
     """
-    once = {"txnAppId": token, "txnVersion": "1"} if token else {}
-    _write(table, rows, commit, once, mode="append")
+    _write(table, rows, commit, _once(token) if token else {}, mode="append")
 
 
-def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, token: str) -> None:
+def append_few(table: Table, rows: pa.Table, *, commit: Commit, token: Token | None) -> None:
+    """The same for rows that are here already, by delta-rs: to look a token up, Spark computes the state of the whole table."""
+    place = DeltaTable(table.path)
+    name, number = token or ("", 0)
+    if token and (done := place.transaction_version(name)) is not None and done >= number:
+        return
+    page = CommitProperties(
+        custom_metadata={"userMetadata": commit.to_json()},
+        app_transactions=[Transaction(name, number)] if token else None,
+    )
+    try:
+        write_deltalake(place, rows.select(list(table.columns)), mode="append", commit_properties=page)
+    except CommitFailedError:
+        if not token:
+            raise
+        # Another has used the token since we looked: as above, silently, nothing.
+
+
+def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, token: Token) -> None:
     """Replace what the predicate holds on by these rows, atomically, unless this was done before."""
-    _write(table, rows, commit, {"replaceWhere": where, "txnAppId": token, "txnVersion": "1"})
+    _write(table, rows, commit, {"replaceWhere": where, **_once(token)})
+
+
+def _once(token: Token) -> dict[str, str]:
+    name, number = token
+    return {"txnAppId": name, "txnVersion": str(number)}
 
 
 def in_days(column: str, days: Iterable[date]) -> str:
@@ -162,8 +194,6 @@ def _create(spark: SparkSession, table: Table) -> None:
         "delta.dataSkippingStatsColumns": ",".join(table.stats_columns),
         "delta.logRetentionDuration": "interval 3650 days",
         "delta.deletedFileRetentionDuration": "interval 30 days",
-        # Every landing from a topic leaves a token: without a limit each checkpoint would carry them all.
-        "delta.setTransactionRetentionDuration": "interval 7 days",
     }
     if table.layer == "live":
         # A commit every second or two: by default every tenth would wait for a checkpoint.

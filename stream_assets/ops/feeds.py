@@ -56,7 +56,10 @@ class _Feed:
 
     def __call__(self) -> tuple[int, int]:
         if self.follower is None:
-            self.follower = follower(open_session(self.settings), self.settings, self.contract, run_id=self.run_id)
+            spark = open_session(self.settings)
+            # What came within seconds is small: planning it anew after every stage costs more than it saves.
+            spark.conf.set("spark.sql.adaptive.enabled", "false")
+            self.follower = follower(spark, self.settings, self.contract, run_id=self.run_id)
         try:
             landing = land_waiting(self.follower)
         except (PySparkException, grpc.RpcError) as error:

@@ -6,7 +6,6 @@ where the next one begins is written in Bronze itself.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -49,10 +48,15 @@ class Positions:
         return cls(**{**page, "offsets": {int(p): offset for p, offset in page["offsets"].items()}})
 
     @property
-    def token(self) -> str:
-        """Names this place. Only one commit may go on from it."""
-        text = json.dumps(self.to_page(), sort_keys=True)
-        return f"kafka:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    def token(self) -> tuple[str, int]:
+        """Names this place: only one commit may go on from it.
+
+        The number is that of the place, not of where the commit goes: every place a topic is read to, or grows a partition at, has a
+        higher one than those before, and two landings that go on from one place have the same.
+        """
+        return f"kafka:{self.topic}:{self.topic_id}:{self.generation}", sum(
+            offset + 1 for offset in self.offsets.values()
+        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ rejected record (quarantine has those) and no repeat, by the idempotency key of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 
 from pyspark.sql import Column as Expr
@@ -18,7 +18,8 @@ from stream_assets.engine import delta
 from stream_assets.quality.judge import judge, protected
 from stream_assets.settings import Settings
 from stream_assets.sources.records import with_record
-from stream_assets.streaming.lateness import LateSql, is_early
+from stream_assets.streaming.batches import AppendEvents
+from stream_assets.streaming.lateness import EARLY, LateSql, is_early
 
 TRACE = {
     "_event_key": ("string", "Identity of the event: a repeat has the same."),
@@ -74,70 +75,20 @@ def without_repeats(events: DataFrame, days: float, pieces: int = 0) -> DataFram
     """
     if not events.isStreaming:
         return events.dropDuplicates(["_event_key"])
-    seen = events.withColumn("_seen_at", F.current_timestamp()).withWatermark(
-        "_seen_at", f"{int(days * 86_400)} seconds"
-    )
+    # To the hour: the moment of a batch would be written into the code Spark generates for it, which then is compiled for every batch.
+    hour = F.date_trunc("hour", F.current_timestamp())
+    seen = events.withColumn("_seen_at", hour).withWatermark("_seen_at", f"{int(days * 86_400)} seconds")
     in_order = seen.repartition(pieces, "_event_key").sortWithinPartitions("_ingested_at", "_source", "_position")
     return in_order.dropDuplicatesWithinWatermark(["_event_key"]).drop("_seen_at")
 
 
-def append_batch(
-    contract: Contract, path: str, late: Mapping[str, LateSql], *, patience: timedelta, app: str
-) -> Callable[[DataFrame, int], None]:
-    """What is done with each micro-batch: give each event its clock, put late ones aside, append the rest.
-
-    The function runs in a process of the server, so it carries nothing but text. Every write is marked with the batch, and
-    Delta ignores one it has seen: a batch done twice changes nothing. Late rows go first: whatever happens between the
-    writes, the clock is then read from the same log again.
-    """
-    time, early = str(contract.event_time), is_early(str(contract.event_time))
+def append_events(
+    contract: Contract, path: str, late: Mapping[str, LateSql], *, patience: timedelta, app: str, few: int
+) -> AppendEvents:
+    """What becomes of each micro-batch of a dataset."""
+    time, microsecond = str(contract.event_time), timedelta(microseconds=1)
     columns = [*(c.name for c in contract.silver), *(name for name in TRACE if name != "_clock")]
-    arrived = {
-        "early": f"count_if({early})",
-        "newest": f"max({time}) filter (where not {early})",
-        "oldest": f"min({time})",
-    }
-    newest_known = f"select max(greatest(_clock, {time})) as t from delta.`{path}`"  # noqa: S608 names of a checked contract
-    progress = {}
-
-    def process(batch: DataFrame, batch_id: int) -> None:
-        from pyspark.sql import functions
-
-        spark = batch.sparkSession
-
-        def append(rows: DataFrame, place: str) -> None:
-            options = {"txnAppId": app, "txnVersion": str(batch_id)}
-            rows.coalesce(1).write.format("delta").mode("append").options(**options).save(place)
-
-        # Never `spark.sql("… {batch}", batch=batch)` here: it drops its temporary view afterwards, which un-persists what is below,
-        # and every use would parse, judge and deduplicate the batch again.
-        batch = batch.withColumn("_second", functions.date_trunc("second", "_ingested_at")).persist()
-        found = batch.groupBy("_delivery_date", "_second").agg(
-            *[functions.expr(sql).alias(name) for name, sql in arrived.items()]
-        )
-        arrivals = sorted(found.collect(), key=lambda row: (row["_delivery_date"], row["_second"]))
-        if not progress:
-            progress["clock"] = spark.sql(newest_known).collect()[0]["t"]
-        clock, clocks = progress["clock"], []
-        for arrival in arrivals:
-            clocks.append((arrival["_delivery_date"], arrival["_second"], clock))
-            clock = max(filter(None, (clock, arrival["newest"])), default=None)
-        if len(arrivals) == 1:
-            timed = batch.withColumn("_clock", functions.lit(clocks[0][2]).cast("timestamp"))
-        else:
-            known = spark.createDataFrame(clocks, "_delivery_date date, _second timestamp, _clock timestamp")
-            timed = batch.join(functions.broadcast(known), ["_delivery_date", "_second"])
-        # An event within the shortest watermark is late for no view: most batches need no closer look.
-        if any(
-            a["early"] or (c and a["oldest"] <= c - patience) for a, (_, _, c) in zip(arrivals, clocks, strict=True)
-        ):
-            counts = timed.agg(*[functions.expr(f"count_if({is_late})") for is_late, _ in late.values()]).collect()[0]
-            for number, (place, (is_late, listed)) in zip(counts, late.items(), strict=True):
-                if number:
-                    append(timed.where(is_late).selectExpr(*listed), place)
-        if arrivals:
-            append(timed.where(f"not {early}").select(*columns, "_clock"), path)
-        progress["clock"] = clock
-        batch.unpersist()
-
-    return process
+    return AppendEvents(
+        path=path, time=time, columns=columns, early=is_early(time), ahead=EARLY // microsecond, late=dict(late),
+        patience=patience // microsecond, app=app, few=few,
+    )  # fmt: skip

@@ -24,14 +24,17 @@ from stream_assets.engine.ledger import Commit
 from stream_assets.engine.session import filesystem_of
 from stream_assets.errors import LakeError
 from stream_assets.settings import Settings
+from stream_assets.streaming.batches import MergeRows
 from stream_assets.streaming.compute import compute
-from stream_assets.streaming.events import append_batch, events_table, sound_events, without_repeats
+from stream_assets.streaming.events import append_events, events_table, sound_events, without_repeats
 from stream_assets.streaming.lateness import LATE_COLUMNS, LateSql, late_sql
 from stream_assets.streaming.load import ViewSet
 from stream_assets.streaming.model import Lookup, View
 
 START_ATTEMPTS = 5
 NEVER_LATE = timedelta(days=36_500)
+FEW_ROWS = 50_000
+"""What seconds bring at thousands of events a second. More wait only after a pause, and for a rebuild."""
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
@@ -69,7 +72,7 @@ class Streams:
         """
         view = self.view(name)
         quicken(spark)
-        # What is merged or appended in a batch is small: planning it anew after every stage costs more than it saves.
+        # What is appended in a batch is small: planning it anew after every stage costs more than it saves.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
         # The event log sorts what it reads together (see `events.py`), which Spark would refuse.
         spark.conf.set("spark.sql.streaming.unsupportedOperationCheck", str(view is not None).lower())
@@ -105,7 +108,7 @@ class Streams:
         bronze = _follow(spark, self.settings, self.settings.table_path("bronze", contract.name))
         events = without_repeats(sound_events(bronze, contract, self.salt), self.settings.dedup_days, _pieces(spark))
         return events.writeStream.foreachBatch(
-            append_batch(contract, table.path, late, patience=patience, app=app)
+            append_events(contract, table.path, late, patience=patience, app=app, few=self._few)
         ).outputMode("append")
 
     def _prepare_late(
@@ -124,7 +127,8 @@ class Streams:
         table = view_table(self.settings, view, rows, suffix)
         delta.ensure(spark, table)
         if view.is_merged:
-            merge = merge_batch(table.path, view.key, [c for c in rows.columns if c not in view.key])
+            values = [c for c in rows.columns if c not in view.key]
+            merge = MergeRows(table.path, view.key, values, source=f"changed_{uuid4().hex}", few=self._few)
             return rows.writeStream.foreachBatch(merge).outputMode("update")
         return rows.writeStream.format("delta").option("path", table.path).outputMode("append")
 
@@ -156,6 +160,11 @@ class Streams:
         table = delta.table_of(self.settings, "live", f"{view}_lookup", columns, partition_by=None, stats=lookup.by)
         delta.ensure(spark, table)
         delta.replace_all(table, found, commit=Commit("lookup", view, "live", "", {}))
+
+    @property
+    def _few(self) -> int:
+        """Up to how many rows of a batch are written by delta-rs. A cluster's Python is not ours, and may not have it."""
+        return 0 if self.settings.spark_remote else FEW_ROWS
 
     def _events_path(self, dataset: str) -> str:
         return self.settings.table_path("live", f"{dataset}_events")
@@ -200,26 +209,7 @@ def _pieces(spark: SparkSession) -> int:
 
 def _follow(spark: SparkSession, settings: Settings, path: str) -> DataFrame:
     """A table as a stream of what is appended to it. Days that were replaced are the cold path's business."""
-    options = {"skipChangeCommits": "true", "maxFilesPerTrigger": str(settings.max_files_per_trigger)}
+    # A bound on bytes too: what few events are is counted in rows, and they are held in memory.
+    limits = {"maxFilesPerTrigger": str(settings.max_files_per_trigger), "maxBytesPerTrigger": "64m"}
+    options = {"skipChangeCommits": "true", **limits}
     return spark.readStream.format("delta").options(**options).load(path)
-
-
-def merge_batch(path: str, key: tuple[str, ...], values: list[str]) -> Callable[[DataFrame, int], None]:
-    """What is done with each micro-batch of a view whose rows change. It runs on the server, so it carries only text."""
-    same = " and ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
-    unchanged = " and ".join(f"t.`{name}` <=> s.`{name}`" for name in values)
-    columns = [*key, *values]
-    updates = ", ".join(f"t.`{name}` = s.`{name}`" for name in values)
-    names, given = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
-
-    def merge(batch: DataFrame, _: int) -> None:
-        batch.sparkSession.sql(
-            f"""
-            merge into delta.`{path}` t using {{batch}} s on {same}
-            when matched and not ({unchanged}) then update set {updates}, t._updated_at = current_timestamp()
-            when not matched then insert ({names}, _updated_at) values ({given}, current_timestamp())
-            """,  # noqa: S608 names of a checked view
-            batch=batch,
-        )
-
-    return merge

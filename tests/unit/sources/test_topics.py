@@ -83,6 +83,13 @@ def test_positions_survive_the_ledger_and_name_their_place() -> None:
     assert positions.token != replace(positions, generation=2).token
 
 
+def test_places_that_follow_each_other_have_growing_numbers() -> None:
+    """Delta makes no commit whose number is not higher than the last of its name, so a place must never share one with another."""
+    places = [Positions("t", "id", offsets) for offsets in ({0: 0}, {0: 0, 1: 0}, {0: 0, 1: 1}, {0: 5, 1: 1})]
+    assert len({place.token[0] for place in places}) == 1
+    assert [place.token[1] for place in places] == sorted({place.token[1] for place in places})
+
+
 def test_passwords_are_quoted_and_never_shown() -> None:
     address = KafkaAddress("h:1", "SASL_SSL", "SCRAM-SHA-512", "me", 'a"b\\c')
     assert 'password="a\\"b\\\\c";' in address.for_java()["sasl.jaas.config"]
