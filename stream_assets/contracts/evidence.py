@@ -11,8 +11,8 @@ from datetime import date
 from itertools import combinations
 from typing import Literal, NamedTuple
 
+from stream_assets.contracts.columns import looks_personal
 from stream_assets.contracts.model import Column, Contract
-from stream_assets.contracts.validate import looks_personal
 
 MAX_VALUES = 20
 """A column of more distinct values is no list of categories."""

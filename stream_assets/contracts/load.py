@@ -13,9 +13,11 @@ from typing import Any
 
 import yaml
 
+from stream_assets.contracts.columns import SPARK_TYPES
+from stream_assets.contracts.durations import parse_duration, sla_duration
 from stream_assets.contracts.model import CHANGES, Bounds, CheckSetting, Column, Contract, Expression, Server
 from stream_assets.contracts.servers import SERVER_KINDS
-from stream_assets.contracts.validate import SPARK_TYPES, parse_duration, sla_duration, validate
+from stream_assets.contracts.validate import validate
 from stream_assets.errors import ContractError
 
 SUFFIX = ".odcs.yaml"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stream_assets.contracts.change import BUMPS, Change
+from stream_assets.contracts.columns import looks_personal
 from stream_assets.contracts.diff import diff_contracts
 from stream_assets.contracts.model import HISTORY_COLUMNS, RESERVED_COLUMNS, Column, Contract
-from stream_assets.contracts.validate import looks_personal
 from stream_assets.contracts.versions import next_version
 
 MAX_NAME = 63

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from stream_assets.contracts.durations import parse_duration
 from stream_assets.contracts.model import Contract
-from stream_assets.contracts.validate import parse_duration
 from stream_assets.errors import ViewError
 from stream_assets.streaming.model import Lookup, Partner, View, Window
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from stream_assets.contracts.change import Change, duration_text
 from stream_assets.contracts.diff import diff_contracts
 from stream_assets.contracts.diff_columns import is_wider
+from stream_assets.contracts.durations import parse_duration
 from stream_assets.contracts.load import load_contract
 from stream_assets.contracts.model import Column, Contract, Expression, Server
-from stream_assets.contracts.validate import parse_duration
 from tests.documents import bend, contract, document
 
 RULE = Expression("total_positive", "total > 0", "error", "consistency", "Totals are positive.")

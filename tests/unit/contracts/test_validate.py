@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from stream_assets.contracts.durations import parse_duration, sla_duration
 from stream_assets.contracts.load import load_contract
-from stream_assets.contracts.validate import parse_duration, sla_duration, validate
+from stream_assets.contracts.validate import validate
 from stream_assets.errors import ContractError
 from tests.documents import ABSENT, bend, document, with_column
 
