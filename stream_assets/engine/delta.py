@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -18,6 +18,7 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from stream_assets.engine.failures import is_lost_race
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.session import quoted
 from stream_assets.errors import LakeError
@@ -66,8 +67,7 @@ def exists(spark: SparkSession, table: Table | str) -> bool:
 def ensure(spark: SparkSession, table: Table) -> None:
     """Create the table, or add the columns it lacks. A changed type is refused: history would have to be rebuilt."""
     if not exists(spark, table):
-        # Another session may have made the folder and not yet the table in it.
-        retry_conflicts(lambda: _create(spark, table), signs=("CONCURRENT", "NON_EMPTY_LOCATION"), attempts=5)
+        retry_conflicts(lambda: _create(spark, table), is_conflict=_is_being_made, attempts=5)
     present = {f.name: f.dataType.simpleString() for f in spark.table(table.qualified).schema.fields}
     missing = {name: kind for name, kind in table.columns.items() if name not in present}
     changed = {
@@ -175,7 +175,7 @@ def _write(
 
 
 def retry_conflicts(
-    write: Callable[[], None], *, signs: Sequence[str] = ("DELTA_CONCURRENT",), attempts: int = COMMIT_ATTEMPTS
+    write: Callable[[], None], *, is_conflict: Callable[[str], bool] = is_lost_race, attempts: int = COMMIT_ATTEMPTS
 ) -> None:
     """Run a write again when another commit came first. Replacements are pure, so trying again is always right."""
     for attempt in range(1, attempts + 1):
@@ -183,9 +183,14 @@ def retry_conflicts(
             write()
             return
         except PySparkException as error:
-            if attempt == attempts or not any(sign in str(error).upper() for sign in signs):
+            if attempt == attempts or not is_conflict(str(error)):
                 raise
             time.sleep(random.uniform(0.1, 0.5) * 2**attempt)  # noqa: S311 spreads competing writers, no secret
+
+
+def _is_being_made(text: str) -> bool:
+    """Whether another session came first, or has made the folder and not yet the table in it."""
+    return is_lost_race(text) or "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in text
 
 
 def _create(spark: SparkSession, table: Table) -> None:

@@ -26,8 +26,8 @@ _SERVER_GONE = (
     "stopped SparkContext",
     "RETRIES_EXCEEDED",
 )
-_LOST_RACE = ("CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-"""Signs of a write that came second; the next attempt may come first."""
+_LOST_RACE = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+"""Delta's own signs of a write that came second; the next attempt may come first."""
 _BY_CLASS: tuple[tuple[type[Exception], Failure], ...] = (
     (EngineError, "transient"),
     (DeliveryError, "data"),
@@ -55,7 +55,12 @@ def classify(error: BaseException) -> Failure:
 
 def is_transient(text: str) -> bool:
     """Whether the text of an error of Spark means that another attempt may succeed."""
-    return is_gone(text) or any(sign in text for sign in _LOST_RACE)
+    return is_gone(text) or is_lost_race(text)
+
+
+def is_lost_race(text: str) -> bool:
+    """Whether the text of an error means that another commit came first."""
+    return any(sign in text for sign in _LOST_RACE)
 
 
 def is_gone(text: str) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from urllib.parse import unquote
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
+from stream_assets.engine.files import files_of
 from stream_assets.engine.session import filesystem_of
 
 SMALL_BYTES = 32 << 20
@@ -71,16 +71,13 @@ def footprint(path: str) -> Footprint:
         table = DeltaTable(path)
     except TableNotFoundError:
         return Footprint(path)
-    sizes: dict[str, list[int]] = {}
-    rows, live = 0, set[str]()
-    for add in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        day = next((str(value) for name, value in add.items() if name.startswith("partition.")), "")
-        sizes.setdefault(day, []).append(add["size_bytes"])
-        rows += add.get("num_records") or 0
-        live.add(unquote(add["path"]))
-    columns = table.metadata().partition_columns
-    days = {day: tuple(found) for day, found in sizes.items()}
-    return Footprint(path, days, rows, data_files(path), frozenset(live), columns[0] if columns else None)
+    files = files_of(table)
+    sizes: dict[str, tuple[int, ...]] = {}
+    for file in files:
+        sizes[file.day] = (*sizes.get(file.day, ()), file.bytes)
+    live = frozenset(file.path for file in files)
+    partition = next(iter(table.metadata().partition_columns), None)
+    return Footprint(path, sizes, sum(file.rows for file in files), data_files(path), live, partition)
 
 
 def data_files(path: str) -> dict[str, tuple[int, datetime]]:

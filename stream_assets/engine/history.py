@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
+from stream_assets.engine.files import DataFile, files_in
 from stream_assets.engine.ledger import parse_page
 from stream_assets.engine.session import filesystem_of
 from stream_assets.errors import LakeError
@@ -84,11 +84,11 @@ class History:
     def holding(self, version: int, partitions: Iterable[str]) -> Holding:
         """The rows and files of these partitions in a version. Raises LakeError if the log of that version is lost."""
         wanted = set(partitions)
-        files = [file for file in self._files(version) if WHOLE in wanted or file["day"] in wanted]
+        files = [file for file in self._files(version) if WHOLE in wanted or file.day in wanted]
         filesystem, root = filesystem_of(self.path)
-        found = filesystem.get_file_info([f"{root}/{file['path']}" for file in files]) if files else []
+        found = filesystem.get_file_info([f"{root}/{file.path}" for file in files]) if files else []
         missing = sum(info.type == fs.FileType.NotFound for info in found)
-        return Holding(sum(file["rows"] for file in files), len(files), missing)
+        return Holding(sum(file.rows for file in files), len(files), missing)
 
     def readable_since(self, version: int, partitions: Iterable[str]) -> Change | None:
         """The oldest commit from this version on whose rows are still there."""
@@ -102,19 +102,14 @@ class History:
         except LakeError:
             return True
 
-    def _files(self, version: int) -> list[dict[str, Any]]:
+    def _files(self, version: int) -> list[DataFile]:
         try:
-            actions = pa.table(DeltaTable(self.path, version=version).get_add_actions(flatten=True)).to_pylist()
+            return files_in(self.path, version)
         except (DeltaError, OSError) as error:
             raise LakeError(
                 f"The log of {self.path} no longer has version {version}: it begins with version "
                 f"{self.changes[0].version} of {self.changes[0].committed_at:%Y-%m-%d %H:%M} UTC."
             ) from error
-        day = f"partition.{self.partition_by}" if self.partition_by else ""
-        return [
-            {"path": a["path"], "rows": a.get("num_records") or 0, "day": str(a[day]) if day else WHOLE}
-            for a in actions
-        ]
 
 
 def read_history(path: str) -> History | None:

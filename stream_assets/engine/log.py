@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
+from stream_assets.engine.files import files_in
 from stream_assets.engine.ledger import parse_page
 from stream_assets.engine.session import filesystem_of
 
@@ -108,6 +109,11 @@ def newest_entries(commits: Iterable[LoggedCommit]) -> dict[str, dict[str, Any]]
     return add_up(commits).days
 
 
+def as_written(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Entries without what reading added to them."""
+    return {day: {k: v for k, v in e.items() if k not in ("run_id", "version")} for day, e in entries.items()}
+
+
 def add_up(commits: Iterable[LoggedCommit]) -> Ledger:
     """What commits say together. An entry that a page only repeats counts as old as it was when it was read.
 
@@ -135,7 +141,4 @@ def _to_commit(info: Mapping[str, Any]) -> LoggedCommit:
 
 def count_rows(path: str) -> int:
     """How many rows a table has, as its log says; none if there is no such table."""
-    if not DeltaTable.is_deltatable(path):
-        return 0
-    files = DeltaTable(path).get_add_actions(flatten=True)
-    return sum(count or 0 for count in files.column("num_records").to_pylist()) if files.num_rows else 0
+    return sum(file.rows for file in files_in(path))
