@@ -38,7 +38,7 @@ def build_defs(settings: Settings | None = None) -> dg.Definitions:
         build_gold(settings, datasets, partitions, RETRY),
         build_live(settings, dict(contracts), views),
         build_automation(settings, datasets, partitions),
-        build_maintenance(settings),
+        build_maintenance(settings, RETRY),
         build_alerts(
             settings, [watch_budgets(settings, datasets), watch_cost(settings), watch_captures(settings, datasets)]
         ),

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.held import is_held
+from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import read_ledger
 from stream_assets.engine.session import one_task_per_file
@@ -102,7 +102,8 @@ def land(
     last = {d.day: before.get(d.day.isoformat(), {}) for d in deliveries}
     new = {d.day for d in deliveries if delivered_files(last[d.day]) != landing_fingerprint(d)}
     wanted = [d for d in deliveries if again or d.day in new]
-    held = {d.day for d in wanted if is_held(last[d.day], landing_fingerprint(d))}
+    let_go = {d.day for d in deliveries if is_let_go(last[d.day])}
+    held = let_go | {d.day for d in wanted if is_held(last[d.day], landing_fingerprint(d))}
     changed = [d for d in wanted if d.day not in held]
     _refuse_mixture(contract, [d.day for d in changed if last[d.day].get("from_topic")])
     # Event days that lose a record are touched as much as those that get one.

@@ -35,8 +35,8 @@ def maintain(
     if not dry_run:
         chores = _do(settings, chores)
     if as_json:
-        print(json.dumps([{"text": c.text, **asdict(c)} for c in chores], indent=2))
-        return
+        print(json.dumps([{"text": c.text, **asdict(c)} for c in chores], indent=2, default=str))
+        sys.exit(1 if any(chore.problem for chore in chores) else 0)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("chore", "table or folder", "what"):
         table.add_column(name)
@@ -45,6 +45,8 @@ def maintain(
 
     def outcome(chore: Chore) -> str:
         after = chore.after
+        if chore.problem:
+            return f"[red]not done:[/] {chore.problem}"
         if "files_before" not in after:
             return "removed" if after else ""
         disk = (after["disk_bytes_before"] - after["disk_bytes"]) / 1e6
@@ -53,6 +55,7 @@ def maintain(
     for chore in chores:
         table.add_row(chore.kind, chore.subject, chore.text, f"{chore.bytes / 1e6:,.1f}", outcome(chore))
     console.print(table if chores else "Nothing is due.")
+    sys.exit(1 if any(chore.problem for chore in chores) else 0)
 
 
 def _do(settings: Settings, chores: list) -> list:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import reduce
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -50,7 +51,7 @@ def note(spark: SparkSession, path: str, commit: Commit) -> None:
     nothing = spark.read.format("delta").load(path).limit(0)
     writer = nothing.write.format("delta").mode("append").option("userMetadata", commit.to_json())
     # Delta makes no commit of nothing at all; a transaction identifier is something.
-    writer = writer.option("txnAppId", commit.run_id).option("txnVersion", 1)
+    writer = writer.option("txnAppId", f"note-{uuid4()}").option("txnVersion", 1)
     delta.retry_conflicts(lambda: writer.save(path))
 
 

@@ -65,7 +65,9 @@ def _silver_assets(
         outcomes = _judge(contract, done)
         context.log.info(f"{contract.name}: refined {len(done.refined)} of {len(days)} days. {outcomes[0].summary}")
         if done.held:
-            context.log.warning(f"{contract.name}: {len(done.held)} days were rolled back and are held as they are.")
+            context.log.warning(
+                f"{contract.name}: {len(done.held)} days are held: rolled back, or past their retention."
+            )
         for key, counted in ((silver, "accepted"), (quarantine, "quarantined")):
             if key in context.selected_asset_keys and not done.withheld:
                 yield dg.MaterializeResult(key, metadata=_metadata(done, counted))
@@ -157,7 +159,7 @@ def _judge(contract: Contract, done: Refinement) -> list[judge.Outcome]:
 
 
 def _accountable(entries: Entries, done: Refinement) -> tuple[Entries, Entries, dict[str, int]]:
-    """What is to add up. A held day was put back on purpose to rows that may be of another delivery."""
+    """What is to add up. The rows of a held day may be of another delivery, or gone, on purpose."""
     kept = {day.isoformat() for day in done.held}
     counted = {d: n for d, n in done.landed.items() if d not in kept}
     return {d: e for d, e in entries.items() if d not in kept}, done.history, counted

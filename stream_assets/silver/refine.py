@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import CHANGES, Contract
 from stream_assets.engine import delta
-from stream_assets.engine.held import is_held
+from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import read_ledger, read_positions
 from stream_assets.errors import LakeError
@@ -57,7 +57,7 @@ class Refinement:
     landed: dict[str, int] = field(default_factory=dict)
     """Records Bronze holds per day asked for, counted there and not by refining."""
     held: tuple[date, ...] = ()
-    """Days that were rolled back and stay as they are."""
+    """Days that stay as they are: rolled back, or past their retention."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,8 @@ def refine(
         known = {**before, **done.published, **done.withheld}
         trusted = {**done.published, **done.withheld} if again else known
         stale = [day for day in days if trusted.get(day.isoformat(), {}).get("inputs") != inputs[day.isoformat()]]
-        held = {day for day in stale if is_held(known.get(day.isoformat(), {}), inputs[day.isoformat()])}
+        let_go = {day for day in days if is_let_go(known.get(day.isoformat(), {}))}
+        held = let_go | {day for day in stale if is_held(known.get(day.isoformat(), {}), inputs[day.isoformat()])}
         stale = [day for day in stale if day not in held]
         if not stale or not landed:
             break

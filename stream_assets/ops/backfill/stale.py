@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from stream_assets.bronze.land import delivered_files, landing_fingerprint
 from stream_assets.contracts.model import Contract
-from stream_assets.engine.held import is_held
+from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.log import LoggedCommit, newest_commits, newest_entries, read_log
 from stream_assets.gold.models import Model
 from stream_assets.settings import Settings
@@ -190,7 +190,7 @@ def _stale_days(lake: Lake, model: Model, scope: Scope, stale: Mapping[str, Caus
     built = newest_commits(lake.log(model.asset))
     daily = [parent for parent in model.parents if _has_days(lake, parent)]
     is_remade = any(REMADE & {*stale.get(parent, {}).values()} for parent in model.parents - {*daily})
-    newest = {parent: newest_commits(lake.log(parent)) for parent in daily}
+    newest = {parent: _newest_changes(lake.log(parent)) for parent in daily}
     above = {day for parent in daily for day in stale.get(parent, {})}
     for day in {*built, *(day for commits in newest.values() for day in commits), *above}:
         if day not in scope and day not in above:
@@ -204,6 +204,12 @@ def _stale_days(lake: Lake, model: Model, scope: Scope, stale: Mapping[str, Caus
             yield day, UPSTREAM
         elif any(_is_newer(newest[parent].get(day), commit, parent) for parent in daily):
             yield day, INPUT
+
+
+def _newest_changes(commits: Iterable[LoggedCommit]) -> dict[str, LoggedCommit]:
+    """For each day, the newest commit that has it, without those that only let it go: what was made of it stands."""
+    pages = ((commit, commit.page.get("days", {})) for commit in commits)
+    return {day: commit for commit, days in pages for day, entry in days.items() if not is_let_go(entry)}
 
 
 def _is_newer(parent: LoggedCommit | None, built: LoggedCommit, asset: str) -> bool:

@@ -7,7 +7,7 @@ from stream_assets.engine.session import lake_tables
 from stream_assets.gold.models import tables_of
 from stream_assets.gold.project import read_manifest
 from stream_assets.ops.maintenance.chores import Chore, find_chores
-from stream_assets.ops.maintenance.work import do_chores
+from stream_assets.ops.maintenance.work import do_chores, refuse_problems
 from stream_assets.resources import EngineResource
 from stream_assets.settings import Settings
 
@@ -21,18 +21,21 @@ def chores_of(settings: Settings, select: str | None = None) -> list[Chore]:
     return [chore for chore in found if not select or chore.kind != "prune"]
 
 
-def build_maintenance(settings: Settings) -> dg.Definitions:
+def build_maintenance(settings: Settings, retry: dg.RetryPolicy | None = None) -> dg.Definitions:
     """The job `maintain_lake` and its schedule."""
 
-    @dg.op(description="Retention, compaction, vacuum and pruning, table by table.")
+    @dg.op(description="Retention, compaction, vacuum and pruning, table by table.", retry_policy=retry)
     def do_what_is_due(context: dg.OpExecutionContext, engine: EngineResource) -> None:
+        told: list[Chore] = []
         with engine.guarded() as spark:
             for done in do_chores(lambda: spark, engine.settings, chores_of(engine.settings), context.run_id):
-                context.log.info(f"{done.kind} {done.subject}: {done.text}")
+                told.append(done)
+                context.log.info(f"{done.kind} {done.subject}: {done.problem or done.text}")
                 before = {"files": done.files, "bytes": done.bytes}
                 asset = dg.AssetKey(done.subject.split("/"))
-                facts = {"kind": done.kind, "concerned": before, "result": dict(done.after)}
+                facts = {"kind": done.kind, "concerned": before, "result": dict(done.after), "problem": done.problem}
                 context.log_event(dg.AssetObservation(asset, metadata={"maintenance": dg.MetadataValue.json(facts)}))
+            refuse_problems(told)
 
     @dg.job(description="Keeps the lake small and quick: retention, compaction, vacuum, pruning.")
     def maintain_lake() -> None:
