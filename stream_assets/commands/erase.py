@@ -64,7 +64,8 @@ def _show(told: Mapping[str, Any]) -> None:
         f"{told['old_files_removed']} old files removed or cleaned. Certificate: {told['place']}", soft_wrap=True
     )
     for part in told["remains"]:
-        console.print(f"{len(part['files'])} files remain: {part['reason']}", soft_wrap=True)
+        what = ", ".join(part["topics"]) if "topics" in part else f"{len(part['files'])} files"
+        console.print(f"{what} remain: {part['reason']}", soft_wrap=True)
     console.print(
         "[green]Verified[/]: the key is in no file of the lake or of STREAM_HOME."
         if told["verified"]

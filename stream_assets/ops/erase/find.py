@@ -86,6 +86,15 @@ def by_columns(rows: DataFrame, names: Iterable[str], subject: Subject) -> DataF
     return rows.withColumn("_is_theirs", found)
 
 
+def by_text(rows: DataFrame, names: Iterable[str], subject: Subject) -> DataFrame:
+    """The same, for a table whose columns people name as they like: anything in the row may hold their key."""
+    known = by_columns(rows, names, subject)
+    if not subject.in_text:
+        return known
+    anywhere = F.to_json(F.struct(*rows.columns)).rlike("|".join(map(re.escape, subject.forms)))
+    return known.withColumn("_is_theirs", F.col("_is_theirs") | F.coalesce(anywhere, F.lit(False)))
+
+
 def personal_values(theirs: DataFrame, contract: Contract, subject: Subject) -> set[str]:
     """What their own records say of them, if this dataset is the one that describes them."""
     if subject.column not in contract.key:

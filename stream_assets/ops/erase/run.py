@@ -17,13 +17,14 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.history import WHOLE, History, read_history
 from stream_assets.engine.ledger import Commit
-from stream_assets.engine.log import read_ledger
+from stream_assets.engine.log import as_written, read_ledger
 from stream_assets.engine.restore import note, replace
 from stream_assets.engine.session import tables_in
 from stream_assets.errors import StreamError
-from stream_assets.ops.erase.find import PLACE, Subject, by_columns, in_bronze, in_quarantine, personal_values
+from stream_assets.ops.erase.find import PLACE, Subject, by_columns, by_text, in_bronze, in_quarantine, personal_values
 from stream_assets.ops.erase.purge import purge
 from stream_assets.ops.erase.scan import scan
+from stream_assets.ops.erase.streams import elsewhere, forget_state, refuse_streams
 from stream_assets.settings import Settings
 from stream_assets.silver.resolve import OPEN
 from stream_assets.sources.corrections import is_correction
@@ -72,10 +73,10 @@ def trace(spark: SparkSession, settings: Settings, contracts: Mapping[str, Contr
     for contract in contracts.values():
         if holders(contract, subject.column):
             found.tables += _trace_dataset(spark, settings, contract, found)
-    for layer in ("gold", "live"):
+    for layer, make in {"gold": by_columns, "live": by_text}.items():
         for name in tables_in(settings, layer):
             rows = spark.read.format("delta").load(settings.table_path(layer, name))
-            found.tables += _found(settings, layer, name, by_columns(rows, names, subject))
+            found.tables += _found(settings, layer, name, make(rows, names, subject))
     found.landing = scan([Path(settings.landing)], [subject.value])
     return found
 
@@ -116,8 +117,10 @@ def erase(
     spark: SparkSession, settings: Settings, contracts: Mapping[str, Contract], found: Trace, *, reason: str
 ) -> dict[str, Any]:
     """Remove everything found, its past, and prove it. Returns the certificate. Doing it again finishes what was interrupted."""
+    refuse_streams(settings)
     certificate = _begin(settings, found, reason)
     write_certificate(settings, certificate)
+    certificate["streams_reset"] = forget_state(settings, contracts, found.subject)
     for table in found.tables:
         kept = table.marked.where(~F.col("_is_theirs")).drop("_is_theirs")
         if table.history.partition_by:
@@ -130,6 +133,7 @@ def erase(
     paths = {settings.table_path(layer, name) for layer, name in _places(settings, contracts, found)}
     certificate["old_files_removed"] = sum(purge(path, found.subject.forms) for path in sorted(paths))
     certificate |= _verify(settings, found)
+    certificate["remains"] += elsewhere(settings, contracts, found.subject, certificate["streams_reset"])
     certificate["finished_at"] = datetime.now(UTC).isoformat(timespec="seconds")
     certificate["place"] = write_certificate(settings, certificate)
     return certificate
@@ -157,7 +161,7 @@ def settle_ledger(spark: SparkSession, settings: Settings, contract: Contract, r
         note(
             spark,
             settings.table_path("silver", name),
-            Commit(run_id, name, "silver", contract.version, _clean(changed)),
+            Commit(run_id, name, "silver", contract.version, as_written(changed)),
         )
     deliveries = read_ledger(settings.table_path("bronze", name))
     erased = {
@@ -167,7 +171,9 @@ def settle_ledger(spark: SparkSession, settings: Settings, contract: Contract, r
     }
     if erased:
         note(
-            spark, settings.table_path("bronze", name), Commit(run_id, name, "bronze", contract.version, _clean(erased))
+            spark,
+            settings.table_path("bronze", name),
+            Commit(run_id, name, "bronze", contract.version, as_written(erased)),
         )
 
 
@@ -179,11 +185,6 @@ def _settled(entry: Mapping[str, Any], contract: Contract, landed: int, kept: in
     accepted = landed - aside - entry["duplicates"] if contract.kind == "reference" else kept
     counts = dict(zip(COUNTS, (landed, accepted, aside, landed - accepted - aside), strict=True))
     return {**entry, **counts, "erased": entry.get("erased", 0) + lost}
-
-
-def _clean(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Entries without what reading added to them."""
-    return {day: {k: v for k, v in e.items() if k not in ("run_id", "version")} for day, e in entries.items()}
 
 
 def _count(rows: DataFrame, by: str) -> dict[str, int]:
@@ -228,7 +229,7 @@ def removed(found: Trace) -> dict[str, dict[str, Any]]:
 def _verify(settings: Settings, found: Trace) -> dict[str, Any]:
     """Look through every file. The key must be nowhere; other values may be somebody else's as well."""
     landing = Path(settings.landing).resolve()
-    roots = [Path(settings.lake), settings.home, landing]
+    roots = [Path(settings.lake), settings.home, Path(settings.checkpoints), landing]
     keys = scan(roots, found.subject.forms)
     shared = scan(roots, sorted(found.values)) if found.values else {}
     in_landing = sorted(f for f in {*keys, *shared} if Path(f).resolve().is_relative_to(landing))
