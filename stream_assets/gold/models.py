@@ -51,6 +51,19 @@ def tables_of(manifest: Mapping[str, Any]) -> dict[str, Model]:
     return found
 
 
+def unread_tables(manifest: Mapping[str, Any]) -> set[str]:
+    """Tables of Silver and Gold that no model and no exposure of the project reads.
+
+    Who reads Gold from outside is known by exposures alone: in a project without any, every table of Gold may be read.
+    """
+    exposures = manifest.get("exposures", {}).values()
+    models = [node for uid, node in manifest["nodes"].items() if uid.startswith("model.")]
+    read = {uid for node in (*models, *exposures) for uid in node["depends_on"]["nodes"]}
+    silver = {f"{s['source_name']}/{s['name']}" for uid, s in manifest["sources"].items() if uid not in read}
+    tables = [node for node in models if node["config"]["materialized"] != "view" and node["unique_id"] not in read]
+    return silver | {f"gold/{node['name']}" for node in tables if exposures}
+
+
 def built_from(settings: Settings, models: Mapping[str, Model]) -> tuple[dict[str, str], dict[str, int]]:
     """What a build that begins now is made of: the code of each model, and the version of each table it may read."""
     read = sorted({parent for model in models.values() for parent in model.parents})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from stream_assets.contracts.load import load_contracts
+from stream_assets.engine import server
 from stream_assets.engine.log import LoggedCommit
 from stream_assets.errors import StreamError
 from stream_assets.gold.assets import MADE_OF
@@ -47,6 +49,7 @@ def read_facts(instance: dg.DagsterInstance, defs: dg.Definitions, lake: Lake, a
     return Facts(
         assets,
         read_history(instance, lake),
+        is_cold=not lake.settings.spark_remote and server.running(lake.settings) is None,
         live_runs=tuple(live_runs(instance)),
         backfill_runs=tuple(run.tags[BACKFILL] for run in _under_way(instance) if BACKFILL in run.tags),
         checks=latest_checks(instance, _checks_of(defs, every)),
@@ -96,7 +99,7 @@ def _under_way(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
 
 def read_history(instance: dg.DagsterInstance, lake: Lake) -> History:
     """Durations of past steps, and the rows each worked on by the ledger. Newest last."""
-    rows = dict(rows_by_run(lake))
+    work = dict(work_by_run(lake))
     steps: list[StepRun] = []
     overheads: list[float] = []
     records = instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS]), limit=LOOKED_AT)
@@ -106,7 +109,7 @@ def read_history(instance: dg.DagsterInstance, lake: Lake) -> History:
             if step.start_time and step.end_time:
                 seconds = step.end_time - step.start_time
                 spans.append((step.start_time, step.end_time))
-                steps.append(StepRun(step.step_key, seconds, rows.get((run_id, step.step_key), 0)))
+                steps.append(StepRun(step.step_key, seconds, *work.get((run_id, step.step_key), (0, 1))))
         if spans and record.start_time and record.end_time:
             overheads.append(record.end_time - record.start_time - covered(spans))
     return History(tuple(steps), round(max(statistics.median(overheads), 0.0), 2) if overheads else 1.0)
@@ -121,19 +124,21 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def rows_by_run(lake: Lake) -> Iterable[tuple[tuple[str, str], int]]:
-    """Rows that each step of each run worked on: those of the days it wrote, or of the Gold tables."""
+def work_by_run(lake: Lake) -> Iterable[tuple[tuple[str, str], tuple[int, int]]]:
+    """Rows that each step of each run worked on, those of the days it wrote or of the Gold tables; and how many tables."""
     gold: dict[str, int] = {}
+    tables: Counter[str] = Counter()
     for name in lake.contracts:
         for layer, verb in (("bronze", "land"), ("silver", "refine")):
             counted: dict[str, int] = {}
             for commit in lake.log(f"{layer}/{name}"):
                 _add(counted, commit, sum(e.get("rows_in", 0) for e in commit.page.get("days", {}).values()))
-            yield from (((run_id, f"{verb}_{name}"), rows) for run_id, rows in counted.items())
+            yield from (((run_id, f"{verb}_{name}"), (rows, 1)) for run_id, rows in counted.items())
     for asset in lake.models:
+        tables.update({commit.page["run_id"] for commit in lake.log(asset) if commit.page.get("run_id")})
         for commit in lake.log(asset):
             _add(gold, commit, int(commit.metrics.get("numOutputRows") or 0))
-    yield from (((run_id, "build_gold"), rows) for run_id, rows in gold.items())
+    yield from (((run_id, "build_gold"), (rows, tables[run_id])) for run_id, rows in gold.items())
 
 
 def _add(counted: dict[str, int], commit: LoggedCommit, rows: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.log import newest_entries, newest_version
 from stream_assets.errors import StreamError
-from stream_assets.ops.backfill.estimate import History, Rate, Sizes, rate_of, sizes_of
+from stream_assets.ops.backfill.estimate import BETWEEN_S, START_S, History, Rate, Sizes, rate_of, sizes_of
 from stream_assets.ops.backfill.plan import CHUNK_S, Chunk, Item, Plan, Precheck, Reason, groups_of, ranges_of
 from stream_assets.ops.backfill.stale import WHOLE, Causes, Lake, Scope, find_stale
 from stream_assets.ops.status import dataset_status
@@ -30,6 +30,8 @@ class Facts:
     assets: tuple[str, ...]
     """The selection and everything downstream of it."""
     history: History
+    is_cold: bool = False
+    """Whether an engine has to be started first."""
     live_runs: tuple[str, ...] = ()
     backfill_runs: tuple[str, ...] = ()
     checks: tuple[CheckResult, ...] = ()
@@ -123,6 +125,8 @@ def make_plan(lake: Lake, request: Request, facts: Facts) -> Plan:
         code=code_of(lake, stale),
         overhead_s=facts.history.overhead_s,
     )
+    if facts.is_cold and plan.chunks:
+        plan.chunks[0] = replace(plan.chunks[0], seconds=round(plan.chunks[0].seconds + START_S, 2))
     plan.bases = {step: f"{rate.basis} ({rate.runs})" for step, rate in sorted(work.rates.items())}
     plan.rollback = [_rollback(item, plan.versions) for item in items if item.asset in plan.versions]
     plan.impact = list(_impact(lake, plan, now))
@@ -187,7 +191,8 @@ def _chunk(work: _Work, stage: int, assets: Sequence[str], days: Sequence[str], 
             step = step_of(asset)
             rows[step] = rows.get(step, 0) + sum(work.rows(asset, day) for day in days)
     rates = {step_of(asset): work.rate(asset) for asset in assets}
-    seconds = work.history.overhead_s + sum(rates[step].seconds(n) for step, n in rows.items())
+    tables = sum(asset.startswith("gold/") for asset in assets) or 1
+    seconds = work.history.overhead_s + BETWEEN_S + sum(rates[step].seconds(n, tables) for step, n in rows.items())
     return Chunk(stage, tuple(assets), *span, sum(rows.values()), round(seconds, 2))
 
 

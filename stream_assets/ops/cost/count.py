@@ -5,7 +5,7 @@ Storage is what lies on disk, history included. Compute is the time of steps tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -128,6 +128,7 @@ def suggest_savings(
     found: Mapping[str, Footprint],
     times: Sequence[StepTime],
     costs: Iterable[TableCost],
+    unread: Collection[str] = (),
 ) -> list[Suggestion]:
     """What would make it cheaper, the largest saving first. Small files cost time to open, so half their table's is at stake."""
     by_table = {cost.table: cost for cost in costs}
@@ -141,6 +142,10 @@ def suggest_savings(
         if footprint.crowded:
             text = f"{len(footprint.crowded)} partitions of many small files"
             made.append(Suggestion(table, text, f"stream maintain --select {table}", by_table[table].compute / 2))
+        if table in unread:
+            text = "nothing that is declared reads it: no model, live view or exposure"
+            remedy = "make it no more, or declare who reads it (an exposure of the dbt project)"
+            made.append(Suggestion(table, text, remedy, by_table[table].total))
     for name, contract in contracts.items():
         own = [time for time in times if time.step == f"refine_{name}"]
         idle = [time for time in own if not time.rows]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from stream_assets.contracts.load import load_contracts
+from stream_assets.contracts.model import Contract
 from stream_assets.engine.footprint import footprint
 from stream_assets.engine.session import lake_tables
-from stream_assets.gold.models import tables_of
+from stream_assets.gold.models import tables_of, unread_tables
 from stream_assets.gold.project import read_manifest
 from stream_assets.ops.alerts.conditions import Watch
 from stream_assets.ops.alerts.incidents import Condition, Incidents
-from stream_assets.ops.backfill.instance import rows_by_run
+from stream_assets.ops.backfill.instance import work_by_run
 from stream_assets.ops.backfill.stale import Lake
 from stream_assets.ops.cost.count import MONTH, Bill, StepTime, count_cost, suggest_savings
 from stream_assets.resources import open_instance
 from stream_assets.settings import Settings
+from stream_assets.streaming.load import load_views
 
 LOOKED_AT = 500
 """Runs whose durations are read."""
@@ -33,17 +37,28 @@ def gather_bill(settings: Settings) -> Bill:
     with open_instance(settings) as instance:
         times = _step_times(instance, lake)
     costs = count_cost(settings, found, times, datetime.now(UTC).timestamp())
-    savings = suggest_savings(settings, contracts, found, times, costs)
+    unread = unread_tables(manifest) - _looked_up(settings, contracts) if manifest else set()
+    savings = suggest_savings(settings, contracts, found, times, costs, unread)
     return Bill(tuple(costs), tuple(savings), settings.cost_budget)
 
 
+def _looked_up(settings: Settings, contracts: Mapping[str, Contract]) -> set[str]:
+    """Tables that live views look things up in."""
+    lookups = [view.lookup for view in load_views(settings.views, contracts).views if view.lookup]
+    texts = [lookup.table or lookup.sql or "" for lookup in lookups]
+    return {f"{layer}/{name}" for text in texts for layer, name in re.findall(r"\b(silver|gold)\.(\w+)", text)}
+
+
 def _step_times(instance: dg.DagsterInstance, lake: Lake) -> list[StepTime]:
-    rows = dict(rows_by_run(lake))
+    work = dict(work_by_run(lake))
     since = datetime.now(UTC) - MONTH
     where = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], created_after=since)
     return [
         StepTime(
-            step.step_key, step.end_time, step.end_time - step.start_time, rows.get((step.run_id, step.step_key), 0)
+            step.step_key,
+            step.end_time,
+            step.end_time - step.start_time,
+            work.get((step.run_id, step.step_key), (0,))[0],
         )
         for record in reversed(instance.get_run_records(where, limit=LOOKED_AT))
         for step in instance.get_run_step_stats(record.dagster_run.run_id)

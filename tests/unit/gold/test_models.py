@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from stream_assets.gold.models import unread_tables
 from stream_assets.settings import PROJECT
 
 READS = {
@@ -43,6 +44,15 @@ def test_models_read_only_the_layers_below(gold_manifest):
         if kind_of(gold_manifest, parent) not in READS[model["name"].split("_")[0]]
     ]
     assert wrong == []
+
+
+def test_a_table_that_nobody_is_declared_to_read_is_told(gold_manifest):
+    """Neither a model nor an exposure reads these facts. Without exposures nobody can tell of Gold; an unread source is told."""
+    assert unread_tables(gold_manifest) == {"gold/fct_payments", "gold/fct_order_items"}
+    unknown = {**gold_manifest, "exposures": {}}
+    assert unread_tables(unknown) == set()
+    spare = {"source.x": {"source_name": "silver", "name": "spare"}}
+    assert unread_tables({**gold_manifest, "sources": {**gold_manifest["sources"], **spare}}) >= {"silver/spare"}
 
 
 def test_every_source_has_exactly_one_staging_model(gold_manifest):

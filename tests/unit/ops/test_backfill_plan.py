@@ -195,8 +195,8 @@ def test_a_plan_survives_its_file_and_knows_the_way_back(made: MadeLake) -> None
     plan = make_plan(lake, request, Facts(ASSETS, history))
     silver = [chunk for chunk in plan.chunks if chunk.stage == 1]
     assert [(c.first, c.last, c.rows, c.seconds) for c in silver] == [
-        ("2025-03-01", "2025-03-04", 40, 11.4),
-        ("2025-03-05", "2025-03-06", 20, 11.2),
+        ("2025-03-01", "2025-03-04", 40, 12.1),
+        ("2025-03-05", "2025-03-06", 20, 11.9),
     ]
     assert [(c.stage, c.assets) for c in plan.chunks[2:]] == [
         (3, ("gold/facts",)),
@@ -237,6 +237,24 @@ def test_one_cold_start_does_not_bend_the_estimate() -> None:
     fixed, per_row = fit(runs)
     assert fixed == pytest.approx(2, rel=0.2)
     assert per_row == pytest.approx(0.001, rel=0.2)
+
+
+def test_days_of_one_size_do_not_say_what_a_row_takes() -> None:
+    """A week of about equal days, whose times vary as they do: ten times the rows take about what a usual row takes more."""
+    week = [
+        StepRun("s", seconds, rows) for seconds, rows in ((6, 300), (9, 310), (5, 290), (30, 305), (7, 320), (6, 315))
+    ]
+    fixed, per_row = fit(week)
+    assert 5 <= fixed + per_row * 3_000 <= 9
+    large = [StepRun("s", seconds, 1_000_000) for seconds in (22, 24, 30)]
+    fixed, per_row = fit(large)
+    assert 120 <= fixed + per_row * 7_000_000 <= 200
+
+
+def test_some_tables_of_gold_take_a_share_of_all() -> None:
+    rate = rate_of("build_gold", History(tuple(StepRun("build_gold", 30.0, 100, tables=10) for _ in range(5))))
+    assert rate.seconds(100, 10) == pytest.approx(30.0)
+    assert rate.seconds(40, 4) == pytest.approx(30.0 * 0.58, rel=0.01)
 
 
 def test_a_step_without_history_is_estimated_by_its_layer() -> None:

@@ -59,6 +59,13 @@ def test_savings_name_small_files_and_idle_schedules(settings: Settings, tmp_pat
     assert suggest_savings(settings, {"readings": law}, {}, busy, []) == []
 
 
+def test_a_table_that_nothing_reads_costs_all_it_costs(settings: Settings) -> None:
+    found = {name: footprint(name, 10**9) for name in ("silver/readings", "silver/gauges")}
+    costs = count_cost(settings, found, times("refine_gauges", 360), NOW.timestamp())
+    (tip,) = suggest_savings(settings, {}, found, [], costs, unread={"silver/gauges"})
+    assert (tip.subject, tip.saving) == ("silver/gauges", pytest.approx(6.0))
+
+
 def test_more_than_the_budget_is_an_alert(settings: Settings) -> None:
     costs = tuple(count_cost(settings, {"silver/a": footprint("a", 10**9)}, [], NOW.timestamp()))
     assert cost_conditions(Bill(costs, (), budget=3.0)) == []
