@@ -91,28 +91,12 @@ def run_range(
     started = time.monotonic()
     result = ExecutionResult(started_at=datetime.now(UTC).isoformat(timespec="seconds"))
     prepare_home(settings)
-    graph = defs.resolve_asset_graph()
     contracts = load_contracts(settings.contracts)
-    wanted = choose_assets(graph, contracts, select)
-    result.notes, wanted = _advise(settings, graph, wanted)
-    bronze = {key for key in wanted if key.path[0] == "bronze"}
-    days = {date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)}
-    partitions = daily_partitions(contracts.values())
-    if strange := days - known_days(partitions, days):
-        raise StreamError(f"{min(strange)} is outside of history: the contracts' historyStart to today.")
+    work = _choose(settings, defs, contracts, (first, last), select)
+    result.notes = work.notes
     with open_instance(settings) as instance:
         tags = {"stream/command": "run", **({AGAIN: "true"} if again else {})}
-        runner = Runner(settings, defs, instance, result, report, tags)
-        if bronze:
-            days = known_days(partitions, days | runner.execute(bronze, first, last))
-        if rest := wanted - bronze:
-            for start, end in day_ranges(days):
-                errors, gates = len(result.errors), len(result.failed_gates)
-                runner.execute(rest if again else runner.due(rest, start, end), start, end)
-                failed = failed_datasets(result.errors[errors:], result.failed_gates[gates:])
-                # Gold is one step below all of Silver, so one bad dataset skipped it: what is made of others goes on.
-                if failed and (spared := unaffected_gold(graph, rest, failed)):
-                    runner.execute(spared, start, end)
+        days = _execute(Runner(settings, defs, instance, result, report, tags), work, again=again)
     result.days = [day.isoformat() for day in sorted(days)]
     result.duration_seconds = round(time.monotonic() - started, 2)
     result.rows_processed = sum(facts["rows"] for name, facts in result.assets.items() if name.startswith("bronze/"))
@@ -120,6 +104,46 @@ def run_range(
     _report_quality(settings, defs, contracts, result, report)
     _store(settings, result)
     return result
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What was asked for, as far as it can be made."""
+
+    graph: Any
+    wanted: set[dg.AssetKey]
+    days: set[date]
+    partitions: dg.DailyPartitionsDefinition
+    notes: list[str]
+
+
+def _choose(
+    settings: Settings, defs: dg.Definitions, contracts: ContractSet, span: tuple[date, date], select: str | None
+) -> _Work:
+    graph = defs.resolve_asset_graph()
+    notes, wanted = _advise(settings, graph, choose_assets(graph, contracts, select))
+    days = {date.fromordinal(n) for n in range(span[0].toordinal(), span[1].toordinal() + 1)}
+    partitions = daily_partitions(contracts.values())
+    if strange := days - known_days(partitions, days):
+        raise StreamError(f"{min(strange)} is outside of history: the contracts' historyStart to today.")
+    return _Work(graph, wanted, days, partitions, notes)
+
+
+def _execute(runner: Runner, work: _Work, *, again: bool) -> set[date]:
+    """Bronze, then the rest of these days and of those that Bronze touched. Returns all of them."""
+    days, result = work.days, runner.result
+    bronze = {key for key in work.wanted if key.path[0] == "bronze"}
+    rest = work.wanted - bronze
+    if bronze:
+        days = known_days(work.partitions, days | runner.execute(bronze, min(days), max(days)))
+    for first, last in day_ranges(days) if rest else ():
+        errors, gates = len(result.errors), len(result.failed_gates)
+        runner.execute(rest if again else runner.due(rest, first, last), first, last)
+        failed = failed_datasets(result.errors[errors:], result.failed_gates[gates:])
+        # Gold is one step below all of Silver, so one bad dataset skipped it: what is made of others goes on.
+        if failed and (spared := unaffected_gold(work.graph, rest, failed)):
+            runner.execute(spared, first, last)
+    return days
 
 
 def _advise(settings: Settings, graph: Any, wanted: set[dg.AssetKey]) -> tuple[list[str], set[dg.AssetKey]]:
@@ -159,6 +183,8 @@ class Runner:
 
     def execute(self, keys: set[dg.AssetKey], first: date, last: date) -> set[date]:
         """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
+        if not keys:
+            return set()
         run_id = str(uuid4())
         touched: set[date] = set()
         one_at_a_time = threading.Lock()
@@ -187,11 +213,18 @@ class Runner:
     def due(self, keys: set[dg.AssetKey], first: date, last: date) -> set[dg.AssetKey]:
         """These assets, without Gold if building it would change nothing. The other layers see that by themselves."""
         gold = {key for key in keys if key.path[0] == "gold"}
-        if not gold or not is_gold_current(self.settings, self.defs, self.instance, first, last):
+        if not gold or not self._is_current(first, last):
             return keys
         self.report("build_gold", "current", {})
         self.result.current.extend(sorted(key.to_user_string() for key in gold))
         return keys - gold
+
+    def _is_current(self, first: date, last: date) -> bool:
+        """Whether Gold is known to be up to date. A table whose log cannot be read is told by its own step, not here."""
+        try:
+            return is_gold_current(self.settings, self.defs, self.instance, first, last)
+        except DeltaError:
+            return False
 
 
 @contextmanager
