@@ -18,14 +18,15 @@ from bench.streams import LOADS, streams
 from stream_assets.settings import PROJECT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-SCENARIOS = ("full", "day", "backfill", "4x", "checks", "peers", "streams")
+SCENARIOS = ("full", "day", "backfill", "repair", "4x", "checks", "peers", "streams")
 
 
 @app.command()
 def main(
     size: Annotated[str, typer.Option(help=f"How much data: {', '.join(SIZES)}.")] = "medium",
     only: Annotated[
-        str, typer.Option(help="Scenarios, separated by commas. A day and a backfill need the full load first.")
+        str,
+        typer.Option(help="Scenarios, separated by commas. A day, a backfill and a repair need the full load first."),
     ] = ",".join(SCENARIOS),
     out: Annotated[Path, typer.Option(help="Where deliveries, lakes and results go.")] = PROJECT / ".bench",
 ) -> None:
@@ -36,7 +37,7 @@ def main(
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
     facts = {"size": size, "machine": machine()}
     bench = Bench(out.absolute(), SIZES[size], lambda text: console.print(text, soft_wrap=True))
-    if wanted & {"full", "day", "backfill"}:
+    if wanted & {"full", "day", "backfill", "repair"}:
         run_history(bench, wanted)
     if "4x" in wanted:
         quadruple(bench)

@@ -45,6 +45,7 @@ _RATIOS = (
     ("backfill as one range ÷ day by day", ("backfill", f"{STREAM}, one range"), ("backfill", f"{STREAM}, day by day")),
     (f"{PEER} ÷ Stream's checks", ("peers", PEER), ("peers", CHECKS)),
     ("with checks ÷ without, refining alone", ("peers", WITH), ("peers", WITHOUT)),
+    ("one changed day ÷ full load", ("repair", STREAM), ("full", STREAM)),
     ("rules on ÷ off", ("checks", f"{STREAM}, rules on"), ("checks", f"{STREAM}, rules off")),
 )
 """Name, numerator, denominator; each a (scenario, way)."""

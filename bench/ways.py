@@ -81,6 +81,20 @@ class Stream:
         command = [stream_command(), "run", "--from", str(first), "--to", str(last)]
         return run_measured(command, env=self.env(), log=self.root / f"run-{first}-{last}.log", also=self.server)
 
+    def repair(self, first: date, last: date) -> tuple[list[Cost], int]:
+        """Plan and run what is stale of these days. Returns what each took, and the partitions that were made."""
+        file = self.root / "plan.json"
+        days = ["--from", str(first), "--to", str(last)]
+        plan = ["plan", "--reason", "bug", "--select", "group:bronze", *days, "--out", str(file)]
+        costs = [self._backfill(*plan)]
+        found = json.loads(file.read_text())
+        costs.append(self._backfill("run", found["id"], "--force"))
+        return costs, found["estimate"]["partitions"]
+
+    def _backfill(self, *arguments: str) -> Cost:
+        command = [stream_command(), "backfill", *arguments]
+        return run_measured(command, env=self._env(), log=self.root / f"backfill-{arguments[0]}.log", also=self._server)
+
     def touch(self, first: date, last: date) -> None:
         """Make the deliveries of these days look new, as if they had been sent again."""
         for dataset in DATASETS:
