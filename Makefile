@@ -56,8 +56,10 @@ check: $(VENV)/.ready ## Lint, format, types, SQL lint, generated files current
 bench: setup ## Compare with plain PySpark and DuckDB on the same job; report in .bench
 	@python -m bench
 
-reliability: setup ## Kill a run and the engine at many points and compare with a clean run (long)
-	@STREAM_KILLS=$${STREAM_KILLS:-200} pytest tests/reliability
+reliability: setup ## Kill runs, backfills and the engine at many points, let everything race, compare with a clean run (long)
+	@STREAM_KILLS=$${STREAM_KILLS:-200} STREAM_BACKFILL_KILLS=$${STREAM_BACKFILL_KILLS:-10} \
+	  STREAM_TOGETHER_S=$${STREAM_TOGETHER_S:-240} STREAM_ROUNDS=$${STREAM_ROUNDS:-100} \
+	  pytest tests/reliability tests/integration/test_concurrency.py
 
 format: $(VENV)/.ready ## Format Python and SQL
 	@ruff check --fix --quiet . ; ruff format .

@@ -4,10 +4,11 @@ Some tests let threads race. Others force the one bad moment: while a refinement
 lands and refines something newer.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from tests.documents import contract, document
 from tests.lakes import as_lines, deliver, land_days, ledger, refine_days, rows
 
 FIRST, SECOND = date(2025, 3, 2), date(2025, 3, 3)
+ROUNDS = int(os.environ.get("STREAM_ROUNDS", "1"))
+"""How often a backfill and a live load race; `make reliability` sets 100."""
 
 
 @pytest.fixture
@@ -54,22 +57,26 @@ def test_two_sessions_do_the_same_first_day(lake: Settings, spark, another, tmp_
 def test_a_backfill_and_a_live_load_at_once(lake: Settings, spark, another, tmp_path: Path) -> None:
     """An older day is refined while the next one, with late records for it, lands and is refined: nothing is lost."""
     law = contract(tmp_path, document(maxLateness=2))
-    deliver(lake, f"readings/{FIRST}/part.jsonl", as_lines([reading(f"a{n}", FIRST) for n in range(20)]))
-    late = [reading(f"late{n}", FIRST) for n in range(5)]
-    deliver(lake, f"readings/{SECOND}/part.jsonl", as_lines(late + [reading(f"b{n}", SECOND) for n in range(20)]))
-    land_days(spark, lake, law, FIRST)
+    delivered: list[str] = []
 
-    def live() -> None:
-        landing = land_days(another, lake, law, SECOND)
+    def live(day: date) -> None:
+        landing = land_days(another, lake, law, day)
         refine_days(another, lake, law, *landing.touched)
 
-    with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(refine_days, spark, lake, law, FIRST), pool.submit(live)]
-        for job in jobs:
-            job.result()
-    assert sorted(row["reading_id"] for row in rows(lake, "silver", "readings")) == sorted(
-        [f"a{n}" for n in range(20)] + [f"late{n}" for n in range(5)] + [f"b{n}" for n in range(20)]
-    )
+    for number in range(ROUNDS):
+        older, newer = FIRST + timedelta(days=2 * number), SECOND + timedelta(days=2 * number)
+        first = [reading(f"a{number}-{n}", older) for n in range(20)]
+        late = [reading(f"late{number}-{n}", older) for n in range(5)]
+        second = [reading(f"b{number}-{n}", newer) for n in range(20)]
+        deliver(lake, f"readings/{older}/part.jsonl", as_lines(first))
+        deliver(lake, f"readings/{newer}/part.jsonl", as_lines(late + second))
+        delivered += [record["reading_id"] for record in (*first, *late, *second)]
+        land_days(spark, lake, law, older)
+        with ThreadPoolExecutor(2) as pool:
+            jobs = [pool.submit(refine_days, spark, lake, law, older), pool.submit(live, newer)]
+            for job in jobs:
+                job.result()
+        assert sorted(row["reading_id"] for row in rows(lake, "silver", "readings")) == sorted(delivered)
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
