@@ -93,7 +93,7 @@ class Stream:
 
     def _backfill(self, *arguments: str) -> Cost:
         command = [stream_command(), "backfill", *arguments]
-        return run_measured(command, env=self._env(), log=self.root / f"backfill-{arguments[0]}.log", also=self._server)
+        return run_measured(command, env=self.env(), log=self.root / f"backfill-{arguments[0]}.log", also=self.server)
 
     def touch(self, first: date, last: date) -> None:
         """Make the deliveries of these days look new, as if they had been sent again."""
