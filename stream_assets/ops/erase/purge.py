@@ -1,4 +1,4 @@
-"""Removes a table's past that holds a value: data files that are no longer part of it, and statistics in Delta's log.
+"""Removes a table's past that holds a value: data files that are no longer part of it, statistics and samples in Delta's log.
 
 Commits and their ledger pages stay, and so does every older file without the value: only versions that held the person
 can no longer be had.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 from deltalake import DeltaTable
 
 from stream_assets.ops.erase.scan import holds
+from stream_assets.ops.quarantine.records import MASK
 
 
 def purge(path: str, values: Sequence[str]) -> int:
@@ -33,21 +35,26 @@ def _purge_log(table: DeltaTable, log: Path, values: Sequence[str]) -> int:
         table.create_checkpoint()
     for file in tainted:
         if file.suffix == ".json" and file.stem.isdigit():
-            _without_statistics(file, values)
+            _without(file, values)
         elif any(holds(file, values)):  # the newest checkpoint may have been written anew
             file.unlink()
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     return len(tainted)
 
 
-def _without_statistics(commit: Path, values: Sequence[str]) -> None:
-    """Minimum and maximum of a file are what Delta writes of its rows; readers do without."""
+def _without(commit: Path, values: Sequence[str]) -> None:
+    """Minimum and maximum of a file, and keys of a few rejected records, are all that a log says of rows; readers do without."""
     lines = []
     for line in commit.read_text("utf-8").splitlines():
         action = json.loads(line)
         if any(value in line for value in values):
             for kind in ("add", "remove"):
                 action.get(kind, {}).pop("stats", None)
+            info = action.get("commitInfo", {})
+            if "userMetadata" in info:
+                info["userMetadata"] = reduce(
+                    lambda text, value: text.replace(value, MASK), values, info["userMetadata"]
+                )
         lines.append(json.dumps(action, separators=(",", ":"), ensure_ascii=False))
     draft = commit.with_suffix(".tmp")
     draft.write_text("\n".join(lines) + "\n", "utf-8")
