@@ -133,7 +133,7 @@ def test_a_delivery_that_came_again_is_planned_with_the_days_it_holds(shop: Sett
     assert done.status == "done"
     assert len(found(shop)) == len(expected(0, *DAYS)) + 5
     assert made_since(shop, before) == {str(DAYS[2]): 1, str(DAYS[3]): 1}
-    assert 0.25 <= done.outcome["actual_over_estimate"] <= 4  # within 2 on a machine of one's own
+    assert 0.4 <= done.outcome["actual_over_estimate"] <= 2.5  # within 2 on a machine of one's own
 
 
 def made_since(shop: Settings, version: int) -> Counter[str]:
