@@ -31,8 +31,10 @@ Arrival = tuple[int, int | None, int | None]
 class AppendEvents:
     """Gives each event its clock, puts late ones aside, appends the rest.
 
-    Every write is marked with the batch, and one that was made before is not made again: a batch done twice changes nothing. Late
-    rows go first: whatever happens between the writes, the clock is then read from the same log again.
+    A batch done twice changes nothing: every write is marked with the batch, and one that was made before is not made again. Late rows
+    go first, and the clock is read from the log. So if we die before the log is written, the clock is the same the next time; if
+    we die after it, the batch is in the log, its late rows are too, and it is left alone: to a clock that has seen it, its own
+    events would look late.
     """
 
     path: str
@@ -62,7 +64,7 @@ class AppendEvents:
         rows = batch.limit(self.few + 1).toArrow()
         is_small = rows.num_rows <= self.few
         arrivals = self._arrivals_among(rows) if is_small else self._arrivals_in(batch)
-        if arrivals:
+        if arrivals and (self.clock or not self._is_done(batch, arrivals)):
             clocks, clock, is_odd = self._tell_time(arrivals, self._known_clock(batch))
             if is_small and not is_odd:
                 self._append_few(rows, clocks, batch_id)
@@ -89,6 +91,14 @@ class AppendEvents:
         )
         found = batch.groupBy("_day", "_second").agg(*map(F.expr, told)).collect()
         return {(row[0], row[1]): (row[2], row[3], row[4]) for row in found}
+
+    def _is_done(self, batch: DataFrame, arrivals: Mapping[Place, Arrival]) -> bool:
+        """Whether the log has events of the batch. Only the first one after a start can have been done before."""
+        log = batch.sparkSession.read.format("delta").load(self.path)
+        since = min(second for _, second in arrivals)
+        place = ["_source", "_position"]
+        known = log.where(f"_ingested_at >= timestamp_seconds({since})").select(*place)
+        return not batch.join(known, place, "left_semi").isEmpty()
 
     def _known_clock(self, batch: DataFrame) -> int | None:
         if not self.clock:

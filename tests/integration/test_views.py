@@ -124,14 +124,33 @@ def test_a_forgotten_batch_is_done_again_and_changes_nothing(revenue, spark) -> 
     tables = ("orders_events", "revenue_by_store", "revenue_by_store_late")
     before = {name: contents(lake, "live", name) for name in tables}
     for name in streams.names:
-        commits = Path(streams.checkpoint(name), "commits")
-        last = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
-        last.unlink()
-        (commits / f".{last.name}.crc").unlink(missing_ok=True)
+        forget_last_batch(streams.checkpoint(name))
     with running(spark, streams) as see_all:
         see_all()
     assert {name: contents(lake, "live", name) for name in tables} == before
     assert served(lake) == expected_windows(batches)
+
+
+def forget_last_batch(checkpoint: str) -> None:
+    """As if the stream had been killed after it wrote, and before it noted that."""
+    commits = Path(checkpoint, "commits")
+    last = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
+    last.unlink()
+    (commits / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_orders_are_not_late_for_their_own_batch_when_it_is_done_again(engine_settings, spark, tmp_path) -> None:
+    """None was late the first time. The second time the log has the batch, and its newest order must not make the others late."""
+    forget_tables(spark)
+    lake = lake_at(engine_settings, tmp_path)
+    streams = streams_of(lake, "revenue_by_store")
+    arrive(spark, lake, streams.contracts["orders"], [order(1, 0), order(2, 180)], minutes=181)
+    for _ in range(2):
+        with running(spark, streams) as see_all:
+            see_all()
+        assert rows(lake, "live", "revenue_by_store_late") == []
+        assert len(rows(lake, "live", "orders_events")) == 2
+        forget_last_batch(streams.checkpoint("orders_events"))
 
 
 def test_only_rows_that_change_are_written(revenue, spark) -> None:
