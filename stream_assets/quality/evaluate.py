@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Column, Contract
+from stream_assets.engine.expressions import balanced
 from stream_assets.quality.rules import Rule
 
 FORMATS = {
@@ -83,7 +83,7 @@ def violations(rules: Sequence[Rule], contract: Contract, text: Mapping[str, Exp
     if not broken:
         return F.lit(None).cast("array<string>")
     # The array is only built for the few rows that need one: building it for all costs more than the rules.
-    any_broken = reduce(or_, (is_broken for is_broken, _ in broken))
+    any_broken = balanced(or_, [is_broken for is_broken, _ in broken])
     listed = F.array_compact(F.array(*[F.when(is_broken, F.lit(rule_id)) for is_broken, rule_id in broken]))
     return F.when(any_broken, listed)
 

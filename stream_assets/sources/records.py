@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from stream_assets.contracts.model import Column, Contract
+from stream_assets.engine.expressions import balanced
 from stream_assets.sources.files import header_names
 
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -127,13 +128,13 @@ def _has_no_other_keys(contract: Contract) -> Expr:
     """
     raw, names = F.col("_raw"), [column.source for column in contract.record]
     endings = F.octet_length(raw) - F.octet_length(F.replace(raw, F.lit('":'), F.lit("")))
-    values = reduce(add, [_number(F.col("_record")[column.name].isNotNull()) for column in contract.record])
+    values = balanced(add, [_number(F.col("_record")[column.name].isNotNull()) for column in contract.record])
     nulls = [
         F.when(F.col("_record")[column.name].isNull(), _number(_is_null_by_name(raw, column.source))).otherwise(0)
         for column in contract.record
         if names.count(column.source) == 1 and not column.required
     ]
-    named_nulls = F.when(F.contains(raw, F.lit("\\")), 0).otherwise(reduce(add, nulls, F.lit(0)))
+    named_nulls = F.when(F.contains(raw, F.lit("\\")), 0).otherwise(balanced(add, [F.lit(0), *nulls]))
     is_spaced = F.contains(raw, F.lit('" :')) | F.contains(raw, F.lit('"\t:'))
     return ~is_spaced & (endings == 2 * (values + named_nulls + int(contract.envelope)))
 
@@ -173,7 +174,8 @@ def _parse_csv(rows: DataFrame, contract: Contract, headers: Sequence[str | None
     """Parse a line by the header of its own file, so that column order may differ from file to file."""
     known = [(F.col("_header") == header, _csv_line(contract, header_names(header))) for header in headers if header]
     unread = _csv_fields(contract, {}, (), F.lit(False))
-    return once(rows, reduce(lambda other, case: F.when(case[0], case[1]).otherwise(other), known, unread))
+    of_its_header = reduce(lambda cases, case: cases.when(*case), known, F.when(F.lit(False), unread))
+    return once(rows, of_its_header.otherwise(unread))
 
 
 def _csv_line(contract: Contract, names: Sequence[str]) -> Expr:
