@@ -27,18 +27,10 @@ def show_status(console: Console, status: Status) -> None:
 
 
 def _dataset_table(status: Status) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """Narrow enough for a terminal of 80 columns; `--json` has everything."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("dataset", no_wrap=True)
-    for name in (
-        "tier",
-        "target",
-        "newest event",
-        "age",
-        "p99 to Gold",
-        f"in {status.now:%B}",
-        "budget left",
-        "burn 1/6/24 h",
-    ):
+    for name in ("tier", "target", "age", "p99 to Gold", f"in {status.now:%b}", "budget left", "burn 1/6/24 h"):
         table.add_column(name, justify="right")
     table.add_column("state", no_wrap=True)
     for dataset in status.datasets:
@@ -54,12 +46,11 @@ def _dataset_row(dataset: DatasetStatus) -> list[str]:
         dataset.name,
         str(dataset.tier),
         span_text(dataset.limit),
-        f"{dataset.newest_event:%m-%d %H:%M}" if dataset.newest_event else "–",
         f"[{'green' if dataset.is_fresh else 'red'}]{age}[/]",
         span_text(dataset.latency) if dataset.latency is not None else "–",
         "–" if budget.availability is None else f"{budget.availability:.2%}",
         span_text(budget.remaining),
-        " / ".join(f"{rate:.3g}" for rate in budget.burn_rates.values()),
+        "/".join(f"{rate:.2g}" for rate in budget.burn_rates.values()),
         f"[{colour}]{budget.state}[/]",
     ]
 
