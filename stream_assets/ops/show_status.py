@@ -32,6 +32,7 @@ def _dataset_table(status: Status) -> Table:
     table.add_column("dataset", no_wrap=True)
     for name in ("tier", "target", "age", "p99 to Gold", f"in {status.now:%b}", "budget left", "burn 1/6/24 h"):
         table.add_column(name, justify="right")
+    table.columns[-1].no_wrap = True
     table.add_column("state", no_wrap=True)
     for dataset in status.datasets:
         table.add_row(*_dataset_row(dataset))
@@ -50,7 +51,7 @@ def _dataset_row(dataset: DatasetStatus) -> list[str]:
         span_text(dataset.latency) if dataset.latency is not None else "–",
         "–" if budget.availability is None else f"{budget.availability:.2%}",
         span_text(budget.remaining),
-        "/".join(f"{rate:.2g}" for rate in budget.burn_rates.values()),
+        "/".join(f"{rate:.3g}" if rate < 100 else f"{rate:.0f}" for rate in budget.burn_rates.values()),
         f"[{colour}]{budget.state}[/]",
     ]
 
