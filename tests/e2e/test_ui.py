@@ -146,7 +146,7 @@ def test_a_stream_that_stopped_turns_stale(dagster: Dagster, browser: webdriver.
     """By its policy, without anybody asking."""
     dagster.wait_for("the stream to turn stale", lambda: health(dagster, "live", "orders_events") == "DEGRADED")
     browser.get(f"{dagster.url}/assets/{silent_stream}?view=overview")
-    wait_until_shown(browser, "Freshness policy", "Failing")
+    wait_until_shown(browser, "Freshness policy", "Failed")
 
 
 @pytest.mark.usefixtures("dagster")
