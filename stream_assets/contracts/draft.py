@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stream_assets.contracts.model import ENVELOPE
-from stream_assets.contracts.require import require
+from stream_assets.errors import ContractError
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
@@ -20,8 +20,9 @@ class Draft:
     document: dict[str, Any]
 
     def require(self, condition: object, field: str, problem: str, remedy: str) -> None:
-        """Refuse the contract unless the condition holds."""
-        require(condition, self.file, field, problem, remedy)
+        """Refuse the contract, with the problem and the remedy, unless the condition holds."""
+        if not condition:
+            raise ContractError(self.file, field, problem, remedy)
 
     @property
     def custom(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def validate(file: str, document: dict[str, Any]) -> None:
     _check_ownership(draft)
     _check_repeats(draft)
     check_promises(draft)
-    check_servers(file, document)
+    check_servers(draft)
     check_columns(draft)
     check_times(draft)
     check_rules(draft)
