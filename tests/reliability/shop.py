@@ -48,7 +48,7 @@ def ship(shop: Settings, rule: str) -> None:
 
 def stream(shop: Settings, *command: str) -> subprocess.Popen[str]:
     """Start a command of `stream`."""
-    env = {**os.environ, **shop.to_env()}
+    env = {**os.environ, **shop.to_env(), "STREAM_PII_SALT": "salt of every shop"}
     code = [sys.executable, "-c", "from stream_assets.cli import main; main()", *command]
     return subprocess.Popen(code, cwd=PROJECT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
