@@ -2,7 +2,7 @@
 
 This runs in a process of the server, which may be elsewhere: it is sent there as it is, and so uses nothing else of ours. What
 seconds bring is written by delta-rs. Spark takes a job or more to find out what a table holds before it adds to it, and
-seven to merge, whatever the size; it is there for what has waited, and for a rebuild. Moments are microseconds.
+six to merge, whatever the size; it is there for what has waited, and for a rebuild. Moments are microseconds.
 """
 
 from __future__ import annotations
