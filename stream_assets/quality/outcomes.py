@@ -14,6 +14,8 @@ from stream_assets.contracts.model import Contract
 Entries = Mapping[str, Mapping[str, Any]]
 
 MAX_REJECTED = 0.05
+MAX_ORPHANS = 0.01
+"""What a record points at may come a little later than the record."""
 MOST_ROWS = 0.5
 """A column that most records lack, or have with another type, has drifted; fewer are just bad records."""
 
@@ -41,7 +43,7 @@ def judge_references(contract: Contract, column: str, orphans: Orphans | None, e
     name, target = reference_check(column), ".".join(contract.column(column).references or ())
     if orphans is None:
         return Outcome(name, True, f"there is no {target} yet to compare with", {"points_at": target})
-    limit = contract.limit(name, 0.0)
+    limit = contract.limit(name, MAX_ORPHANS)
     high = {day: n for day, n in sorted(orphans.rows.items()) if n > limit * _accepted(entries, day)}
     worst = max(high, key=lambda day: high[day], default=None)
     summary = f"every {column} is a {target}" if not orphans.rows else f"few records without their {target}"
