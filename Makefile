@@ -11,6 +11,7 @@ export DO_NOT_TRACK = 1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 DAYS ?= 14
 SCALE ?= 1.0
+WORKERS ?= 2
 
 .PHONY: help setup run dev test e2e check bench reliability format lock clean
 
@@ -39,7 +40,7 @@ dev: setup ## Open the Dagster UI on http://127.0.0.1:3000
 	@dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
 
 test: setup ## Unit and integration tests
-	@pytest tests/unit tests/integration tests/reliability
+	@pytest --numprocesses $(WORKERS) --dist loadfile tests/reliability tests/integration tests/unit
 
 e2e: setup ## Browser tests against a real Dagster UI
 	@tests/e2e/install-browser

@@ -1,4 +1,4 @@
-"""What every test may ask for: one Spark server for the whole run, and a fresh lake per test on it.
+"""What every test may ask for: one Spark server per worker for the whole run, and a fresh lake per test on it.
 
 The server starts when the first test asks for it, so unit tests start none. It has a STREAM_HOME of its own and is
 stopped when the run ends, whatever the tests did; a run that is killed leaves it to its own idle limit.
