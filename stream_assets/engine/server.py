@@ -159,10 +159,14 @@ def _worker_python(settings: Settings) -> Path:
     """The Python that the driver and workers of streams run: this one, with the installed PySpark.
 
     Spark would put its zipped, uncompiled self before it, which takes 2.6 times as long to load; a worker that has not
-    answered within ten seconds is given up.
+    answered within ten seconds is given up. Workers of streams say where they connect to, token included, and two lines for
+    every batch: what they print is for nobody. Their errors come by another way.
     """
     script = _folder(settings) / "python"
-    script.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec "{sys.executable}" "$@"\n')
+    python = f'exec "{sys.executable}" "$@"'
+    script.write_text(
+        f'#!/bin/sh\nunset PYTHONPATH\ncase "$*" in *connect.streaming.worker*) {python} > /dev/null ;; *) {python} ;; esac\n'
+    )
     script.chmod(0o700)
     return script
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from stream_assets.engine import server
 from stream_assets.streaming import queries
 from stream_assets.streaming.prove import prove
 from stream_assets.streaming.rebuild import needs_rebuild, rebuild
@@ -185,3 +186,10 @@ def test_orders_that_are_read_at_once_give_the_same_windows(engine_settings, spa
     with running(spark, streams) as see_all:
         see_all()
     assert served(lake) == expected_windows(batches)
+
+
+def test_the_workers_of_streams_do_not_log_the_token(revenue, engine_settings) -> None:
+    """Spark's own worker prints the address it connects to, with the token in it."""
+    log = server.log_file(engine_settings).read_bytes()
+    assert (engine_settings.home / "spark" / "token").read_bytes() not in log
+    assert b"Completed batch" not in log

@@ -124,5 +124,6 @@ def gold_lake_of(
 def forget(spark: SparkSession) -> None:
     """Empty the catalogue, views first: they are not dropped as tables."""
     for view in spark.sql("show views in gold").collect():
-        spark.sql(f"drop view gold.`{view.viewName}`")
+        if not view.isTemporary:
+            spark.sql(f"drop view gold.`{view.viewName}`")
     forget_tables(spark)
