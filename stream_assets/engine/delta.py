@@ -113,19 +113,24 @@ def append_once(table: Table, rows: DataFrame, *, commit: Commit, token: Token |
 def append_few(table: Table, rows: pa.Table, *, commit: Commit, token: Token | None) -> None:
     """The same for rows that are here already, by delta-rs: to look a token up, Spark computes the state of the whole table."""
     place = DeltaTable(table.path)
-    name, number = token or ("", 0)
-    if token and (done := place.transaction_version(name)) is not None and done >= number:
+    if token and _is_used(place, token):
         return
     page = CommitProperties(
         custom_metadata={"userMetadata": commit.to_json()},
-        app_transactions=[Transaction(name, number)] if token else None,
+        app_transactions=[Transaction(*token)] if token else None,
     )
     try:
         write_deltalake(place, rows.select(list(table.columns)), mode="append", commit_properties=page)
     except CommitFailedError:
-        if not token:
+        # Another may have used the token since we looked: then there is nothing to do, as above.
+        if not (token and _is_used(DeltaTable(table.path), token)):
             raise
-        # Another has used the token since we looked: as above, silently, nothing.
+
+
+def _is_used(place: DeltaTable, token: Token) -> bool:
+    name, number = token
+    done = place.transaction_version(name)
+    return done is not None and done >= number
 
 
 def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, token: Token) -> None:

@@ -40,7 +40,7 @@ def name_of(contract: Contract, broken: Expr | None = None) -> Expr:
         about_key = [rule.id for rule in build_rules(contract) if rule.column in contract.key]
         doubts = F.array(*map(F.lit, (*RECORD_RULES, *about_key)))
         is_fit &= ~F.coalesce(F.arrays_overlap(broken, doubts), F.lit(False))
-    return F.when(is_fit, reduce(lambda one, other: F.concat(one, F.lit("/"), other), parts)).otherwise(place)
+    return F.when(is_fit, F.concat_ws("/", *parts)).otherwise(place)
 
 
 def sample_columns(contract: Contract) -> list[Expr]:
