@@ -8,6 +8,7 @@ StreamError
 ├── DeliveryError        a landing zone that cannot be read safely
 ├── ServiceError         Kafka, Postgres or Kafka Connect
 ├── LakeError            a table that refuses what was asked of it
+│   └── MovedError       it has changed since rows that depend on it were computed
 └── ChannelError         an alert that could not be handed over
 """
 
@@ -46,6 +47,10 @@ class ServiceError(StreamError):
 
 class LakeError(StreamError):
     """A table operation was refused to protect what is already there."""
+
+
+class MovedError(LakeError):
+    """A table has changed since rows that depend on it were computed: they have to be computed anew."""
 
 
 class ChannelError(StreamError):

@@ -340,6 +340,11 @@ class Settings:
         }
         return env | ({"SPARK_REMOTE": self.spark_remote} if self.spark_remote else {})
 
+    @property
+    def is_lake_at_hand(self) -> bool:
+        """Whether the lake lies on disks of this machine, where its processes can take turns; an object store is Spark's alone."""
+        return "://" not in self.lake
+
     def table_path(self, layer: str, name: str) -> str:
         """Where a table lies in the lake."""
         return f"{self.lake}/{layer}/{name}"

@@ -64,7 +64,7 @@ def land_corrections(
         commit = Commit(run_id, contract.name, "bronze", contract.version, entries)
         writer = stamped.select(*[c for c in table.columns if c in stamped.columns]).write.format("delta")
         writer = writer.mode("append").option("userMetadata", commit.to_json())
-        delta.retry_conflicts(lambda: writer.save(table.path))
+        delta.commit_by_spark(table.path, lambda: writer.save(table.path))
     return {row["_event_date"] for row in fresh} | {row["_delivery_date"] for row in fresh}
 
 

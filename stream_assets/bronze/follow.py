@@ -31,8 +31,6 @@ from stream_assets.sources.kafka import Marks, Offsets, Positions, Slice, look_a
 from stream_assets.sources.topics import consumer_group, ensure_topic, topic_of
 
 RECORDS_PER_FILE = 100_000
-FEW_RECORDS, FEW_BYTES = 50_000, 64 << 20
-"""What seconds bring is written without Spark."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ def land_waiting(follow: Follower, days: Sequence[date] = ()) -> Landing:
 def _rows(follow: Follower, known: Ledger, days: Sequence[date]) -> dict[date, int]:
     """Rows of these days as of what the ledger tells of: another landing may have committed meanwhile."""
     as_of = max((entry["version"] for entry in known.days.values()), default=None)
-    counted = count_records(follow.spark, follow.table, days, version=as_of)
+    counted = count_records(follow.table, days, version=as_of)
     return {day: sum(n for (d, _), n in counted.items() if d == day) for day in days}
 
 
@@ -164,6 +162,7 @@ def _land(follow: Follower, ledger: Ledger, positions: Positions, part: Slice) -
     rows = follow.read(part).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         groups = count_groups(rows)
+        size = delta.Size(sum(row["records"] for row in groups), sum(row["bytes"] for row in groups))
         entries = _entries(ledger.days, groups, part)
         commit = follow.commit(ledger, after, entries)
         if follow.delivery == "at-most-once":
@@ -173,10 +172,10 @@ def _land(follow: Follower, ledger: Ledger, positions: Positions, part: Slice) -
             )
             if not _is_ours(follow, after):
                 return None
-            _append(follow, rows, groups, commit=commit, token=None)
+            delta.append_once(follow.table, rows, commit=commit, token=None, size=size)
         else:
             token = None if follow.delivery == "at-least-once" else positions.token
-            _append(follow, rows, groups, commit=commit, token=token)
+            delta.append_once(follow.table, rows, commit=commit, token=token, size=size)
             if not _is_ours(follow, after):
                 return None
     finally:
@@ -186,17 +185,6 @@ def _land(follow: Follower, ledger: Ledger, positions: Positions, part: Slice) -
         tuple(sorted({row["_delivery_date"] for row in groups})),
         tuple(sorted({row["_event_date"] for row in groups})),
     )
-
-
-def _append(
-    follow: Follower, rows: DataFrame, groups: Sequence[Row], *, commit: Commit, token: delta.Token | None
-) -> None:
-    """Append a slice by the way that is quicker for its size."""
-    is_small = sum(row["records"] for row in groups) <= FEW_RECORDS and sum(row["bytes"] for row in groups) <= FEW_BYTES
-    if is_small:
-        delta.append_few(follow.table, rows.toArrow(), commit=commit, token=token)
-    else:
-        delta.append_once(follow.table, rows, commit=commit, token=token)
 
 
 def _is_ours(follow: Follower, after: Positions) -> bool:
@@ -233,6 +221,7 @@ def _entry(before: Mapping[str, Any], rows: Sequence[Row], part: Slice) -> dict[
     arrived = max(row["arrived"] for row in rows)
     return {
         "rows_in": before.get("rows_in", 0) + sum(row["records"] for row in rows),
+        "bytes_in": before.get("bytes_in", 0) + sum(row["bytes"] for row in rows),
         "arrived": max(arrived, before.get("arrived") or ""),
         "files": fingerprint(before, f"{sorted(part.first.items())}-{sorted(part.end.items())}"),
         "delivered": before.get("delivered", before.get("files")),

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
+from stream_assets.engine.files import count_by
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import read_ledger
@@ -21,7 +24,7 @@ from stream_assets.errors import LakeError
 from stream_assets.quality.evaluate import in_window, typed
 from stream_assets.settings import Settings
 from stream_assets.sources.changes import ALL_KEYS, TRUNCATE, peek
-from stream_assets.sources.corrections import is_correction
+from stream_assets.sources.corrections import PREFIX, is_correction
 from stream_assets.sources.erasures import split_erased
 from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
 
@@ -108,16 +111,17 @@ def land(
     _refuse_mixture(contract, [d.day for d in changed if last[d.day].get("from_topic")])
     # Event days that lose a record are touched as much as those that get one.
     replaced = [d.day for d in changed if d.day in new and last[d.day]]
-    lost = {event for _, event in count_records(spark, table, replaced)} if replaced else set()
+    lost = {event for _, event in count_records(table, replaced)} if replaced else set()
     written = {d.day.isoformat(): _ledger_entry(d) | _corrections(before, d) for d in changed}
     if changed:
         received, headers, erased = _receive(spark, settings, contract, changed)
         written = {day: entry | ({"erased": erased[day]} if day in erased else {}) for day, entry in written.items()}
         commit = Commit(run_id, contract.name, "bronze", contract.version, written)
-        _write(spark, table, contract, stamp(received, contract, headers), commit)
+        size = delta.Size(sum(d.rows for d in changed), sum(d.bytes for d in changed))
+        _write(spark, table, contract, stamp(received, contract, headers), commit, size)
     known = {**before, **written}
     landed = tuple(d.day for d in changed)
-    counts = count_records(spark, table, days)
+    counts = count_records(table, days)
     return Landing(
         rows={day: sum(n for (d, _), n in counts.items() if d == day) for day in days},
         expected={
@@ -145,7 +149,9 @@ def _receive(
     return received, headers, {row["_delivery_date"].isoformat(): row["count"] for row in counted}
 
 
-def _write(spark: SparkSession, table: delta.Table, contract: Contract, stamped: DataFrame, commit: Commit) -> None:
+def _write(
+    spark: SparkSession, table: delta.Table, contract: Contract, stamped: DataFrame, commit: Commit, size: delta.Size
+) -> None:
     days = [date.fromisoformat(day) for day in commit.days]
     rows = stamped.select(
         "*",
@@ -157,8 +163,9 @@ def _write(spark: SparkSession, table: delta.Table, contract: Contract, stamped:
         # What people corrected is a delivery of its own: the producer's coming again does not take it away.
         corrected = spark.table(table.qualified).where(delta.in_days("_delivery_date", days)).where(is_correction())
         rows = rows.unionByName(corrected, allowMissingColumns=True)
+        size += delta.size_of(table, days)
     with one_task_per_file(spark):
-        delta.replace_days(table, rows, days=days, commit=commit)
+        delta.replace_days(table, rows, days=days, commit=commit, size=size)
 
 
 def _corrections(before: dict[str, dict[str, Any]], delivery: Delivery) -> dict[str, str]:
@@ -169,6 +176,7 @@ def _corrections(before: dict[str, dict[str, Any]], delivery: Delivery) -> dict[
 def _ledger_entry(delivery: Delivery) -> dict:
     return {
         "rows_in": delivery.rows,
+        "bytes_in": delivery.bytes,
         "arrived": max(f.modified for f in delivery.files).isoformat() if delivery.files else None,
         "files": landing_fingerprint(delivery),
         "sources": {f.source: f.rows for f in delivery.readable},
@@ -227,17 +235,10 @@ def _key(contract: Contract) -> Expr:
 
 
 def count_records(
-    spark: SparkSession, table: delta.Table, days: Sequence[date], *, version: int | None = None
+    table: delta.Table, days: Sequence[date], *, version: int | None = None
 ) -> dict[tuple[date, date], int]:
-    """Records per delivery day and event day, as of a version if one is given: two small columns, no payload is read."""
-    then = {} if version is None else {"versionAsOf": str(version)}
-    rows = (
-        spark.read.format("delta")
-        .options(**then)
-        .load(table.path)
-        .where(delta.in_days("_delivery_date", days))
-        .where(~is_correction())
-        .groupBy("_delivery_date", "_event_date")
-        .count()
-    )
-    return {(row["_delivery_date"], row["_event_date"]): row["count"] for row in rows.collect()}
+    """Records per delivery day and event day, as of a version if one is given."""
+    delivered = pc.field("_delivery_date").isin(pa.array(days, pa.date32()))
+    is_corrected = pc.starts_with(pc.field("_source"), PREFIX)  # pyright: ignore[reportAttributeAccessIssue] made at run time
+    columns, within = ("_delivery_date", "_event_date"), delta.in_days("_delivery_date", days)
+    return count_by(table.path, columns, delivered & ~is_corrected, within=within, version=version) if days else {}

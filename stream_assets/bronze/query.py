@@ -57,8 +57,9 @@ def look_up(
         )
         rows = _rows(spark, contract, run_id, look, found, first)
         # Of two looks that go on from one, one is written.
-        delta.append_once(table, rows, commit=commit, token=(f"table:{contract.name}", looks))
-    return _landing(spark, table, ledger, sorted({*days, *([today] if found else [])}), bool(found) and today)
+        size = delta.Size(len(found), sum(len(event) for _, event in found))
+        delta.append_once(table, rows, commit=commit, token=(f"table:{contract.name}", looks), size=size)
+    return _landing(table, ledger, sorted({*days, *([today] if found else [])}), bool(found) and today)
 
 
 def _known(spark: SparkSession, table: delta.Table, at: datetime, *, is_whole: bool) -> dict[str, str]:
@@ -88,6 +89,7 @@ def _entry(before: Mapping[str, Any], look: Look, found: Sequence[tuple[str, str
     text = f"{before.get('files')}+{look.position}+{len(found)}+{look.at.isoformat()}"
     return {
         "rows_in": before.get("rows_in", 0) + len(found),
+        "bytes_in": before.get("bytes_in", 0) + sum(len(event) for _, event in found),
         "arrived": look.at.isoformat(),
         "files": f"table:{hashlib.sha256(text.encode()).hexdigest()[:16]}",
         "sources": {},
@@ -100,10 +102,8 @@ def _text(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _landing(
-    spark: SparkSession, table: delta.Table, before: Ledger, days: Sequence[date], landed: date | bool
-) -> Landing:
-    known, counts = read_positions(table.path), count_records(spark, table, days)
+def _landing(table: delta.Table, before: Ledger, days: Sequence[date], landed: date | bool) -> Landing:
+    known, counts = read_positions(table.path), count_records(table, days)
     entries = {d: known.days[d] for d in (day.isoformat() for day in days) if d in known.days}
     written = (landed,) if isinstance(landed, date) else ()
     return Landing(

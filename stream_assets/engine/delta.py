@@ -11,21 +11,46 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from stream_assets.engine.failures import is_lost_race
+from stream_assets.engine.files import files_in
 from stream_assets.engine.ledger import Commit
+from stream_assets.engine.log import newest_version
 from stream_assets.engine.session import quoted
-from stream_assets.errors import LakeError
+from stream_assets.engine.turns import turn_of_ours, turn_of_spark
+from stream_assets.errors import LakeError, MovedError
 from stream_assets.settings import Settings
 
+Result = TypeVar("Result")
+Mode = Literal["append", "overwrite"]
 COMMIT_ATTEMPTS = 8
 FEW_DAYS = 31
+FEW_ROWS, FEW_BYTES = 50_000, 64 << 20
+UNPACKED = 10
+"""How much larger rows are in memory than in the files of a table, at a guess on the safe side."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is to write, at most. A little is fetched and committed here, where Spark would take jobs to prepare it."""
+
+    rows: int
+    bytes: int
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.rows + other.rows, self.bytes + other.bytes)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it can be held in this process."""
+        return self.rows <= FEW_ROWS and self.bytes <= FEW_BYTES
 
 
 @dataclass(frozen=True)
@@ -39,6 +64,8 @@ class Table:
     partition_by: str | None
     stats_columns: tuple[str, ...]
     """The only columns whose minimum and maximum Delta may write into its log: never payloads, never personal data."""
+    is_at_hand: bool = True
+    """Whether this process may write it too, and not Spark alone."""
 
     @property
     def qualified(self) -> str:
@@ -56,7 +83,7 @@ def table_of(
     stats: tuple[str, ...],
 ) -> Table:
     """A table at its place in the lake."""
-    return Table(layer, name, settings.table_path(layer, name), columns, partition_by, stats)
+    return Table(layer, name, settings.table_path(layer, name), columns, partition_by, stats, settings.is_lake_at_hand)
 
 
 def exists(spark: SparkSession, table: Table | str) -> bool:
@@ -82,17 +109,22 @@ def ensure(spark: SparkSession, table: Table) -> None:
             "run the dataset's whole history again: Silver is a function of Bronze."
         )
     if missing:
-        spark.sql(f"alter table {table.qualified} add columns ({_column_list(missing)})")
+        added = f"alter table {table.qualified} add columns ({_column_list(missing)})"
+        commit_by_spark(table.path, lambda: spark.sql(added))
 
 
-def replace_days(table: Table, rows: DataFrame, *, days: Iterable[date], commit: Commit) -> None:
+def replace_days(
+    table: Table, rows: DataFrame, *, days: Iterable[date], commit: Commit, size: Size | None = None
+) -> None:
     """Replace exactly these days by these rows, atomically."""
-    _write(table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)})
+    _write(table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)}, size=size)
 
 
-def replace_all(table: Table, rows: DataFrame, *, commit: Commit) -> None:
-    """Replace the whole table by these rows, atomically."""
-    _write(table, rows, commit, {})
+def replace_all(
+    table: Table, rows: DataFrame, *, commit: Commit, size: Size | None = None, since: int | None = None
+) -> None:
+    """Replace the whole table by these rows, atomically, if it still has the version `since` which they were computed."""
+    _write(table, rows, commit, {}, size=size, since=since)
 
 
 Token = tuple[str, int]
@@ -102,35 +134,14 @@ There should be few names: every checkpoint of a table carries all of them.
 """
 
 
-def append_once(table: Table, rows: DataFrame, *, commit: Commit, token: Token | None) -> None:
+def append_once(
+    table: Table, rows: DataFrame, *, commit: Commit, token: Token | None, size: Size | None = None
+) -> None:
     """Add these rows, unless a commit with this token was made before: then, silently, nothing. No token: add anyway.
 
     Delta looks the token up in the transaction itself, so of two writers with one token only one can commit.
     """
-    _write(table, rows, commit, _once(token) if token else {}, mode="append")
-
-
-def append_few(table: Table, rows: pa.Table, *, commit: Commit, token: Token | None) -> None:
-    """The same for rows that are here already, by delta-rs: to look a token up, Spark computes the state of the whole table."""
-    place = DeltaTable(table.path)
-    if token and _is_used(place, token):
-        return
-    page = CommitProperties(
-        custom_metadata={"userMetadata": commit.to_json()},
-        app_transactions=[Transaction(*token)] if token else None,
-    )
-    try:
-        write_deltalake(place, rows.select(list(table.columns)), mode="append", commit_properties=page)
-    except CommitFailedError:
-        # Another may have used the token since we looked: then there is nothing to do, as above.
-        if not (token and _is_used(DeltaTable(table.path), token)):
-            raise
-
-
-def _is_used(place: DeltaTable, token: Token) -> bool:
-    name, number = token
-    done = place.transaction_version(name)
-    return done is not None and done >= number
+    _write(table, rows, commit, _once(token) if token else {}, mode="append", size=size)
 
 
 def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, token: Token) -> None:
@@ -141,6 +152,13 @@ def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, 
 def _once(token: Token) -> dict[str, str]:
     name, number = token
     return {"txnAppId": name, "txnVersion": str(number)}
+
+
+def size_of(table: Table, days: Iterable[date] | None = None) -> Size:
+    """How much a table holds, or some days of it, as its log says."""
+    wanted = None if days is None else {day.isoformat() for day in days}
+    files = [file for file in files_in(table.path) if wanted is None or file.day in wanted]
+    return Size(sum(file.rows for file in files), UNPACKED * sum(file.bytes for file in files))
 
 
 def in_days(column: str, days: Iterable[date]) -> str:
@@ -170,24 +188,95 @@ def day_ranges(days: Iterable[date]) -> list[tuple[date, date]]:
 
 
 def _write(
-    table: Table, rows: DataFrame, commit: Commit, options: Mapping[str, str], *, mode: str = "overwrite"
+    table: Table,
+    rows: DataFrame,
+    commit: Commit,
+    options: Mapping[str, str],
+    *,
+    mode: Mode = "overwrite",
+    size: Size | None = None,
+    since: int | None = None,
 ) -> None:
-    def write() -> None:
-        writer = rows.select(*table.columns).write.format("delta").mode(mode).option("userMetadata", commit.to_json())
-        writer.options(**options).save(table.path)
+    rows = rows.select(*table.columns)
+    is_little = table.is_at_hand and size is not None and size.is_small
+    if is_little and write_here(table.path, rows.toArrow, commit, options, mode, since):
+        return
+    writer = rows.write.format("delta").mode(mode).option("userMetadata", commit.to_json()).options(**options)
 
-    retry_conflicts(write)
+    def write() -> None:
+        _refuse_moved(table.path, newest_version(table.path), since)
+        writer.save(table.path)
+
+    commit_by_spark(table.path, write)
+
+
+def _refuse_moved(path: str, version: int | None, since: int | None) -> None:
+    if since is not None and version != since:
+        raise MovedError(
+            f"{path} was changed again and again while it was computed anew. Run it when less is going on."
+        )
+
+
+def write_here(
+    path: str,
+    fetch: Callable[[], pa.Table],
+    commit: Commit,
+    options: Mapping[str, str],
+    mode: Mode,
+    since: int | None = None,
+) -> bool:
+    """Write rows by delta-rs, with the options that Spark's writer would get; False if it is not our turn to commit.
+
+    What came since we looked is a conflict if it concerns the same days, and anything is if the whole table is replaced. We look
+    before the rows are computed, for they may be computed from what they replace.
+    """
+    where, token = options.get("replaceWhere"), (options.get("txnAppId", ""), int(options.get("txnVersion", 0)))
+    page = CommitProperties(
+        {"userMetadata": commit.to_json()},
+        max_commit_retries=None if where or mode == "append" else 0,
+        app_transactions=[Transaction(*token)] if token[0] else None,
+    )
+
+    def write() -> bool:
+        place = DeltaTable(path)
+        _refuse_moved(path, place.version(), since)
+        if token[0] and _is_used(place, token):
+            return True
+        rows = fetch()
+        with turn_of_ours(path) as is_ours:
+            if is_ours:
+                # Its overloads tell the modes apart.
+                write_deltalake(place, rows, mode=mode, predicate=where, commit_properties=page)  # pyright: ignore[reportArgumentType]
+        return is_ours
+
+    try:
+        return retry_conflicts(write)
+    except DeltaError as error:
+        raise LakeError(f"{path} could not be written, and is as it was: {error}") from error
+
+
+def _is_used(place: DeltaTable, token: Token) -> bool:
+    name, number = token
+    done = place.transaction_version(name)
+    return done is not None and done >= number
+
+
+def commit_by_spark(path: str, write: Callable[[], object]) -> None:
+    """Let Spark commit something to the table that lies there, again if another commit came first."""
+    with turn_of_spark(path):
+        retry_conflicts(write)
 
 
 def retry_conflicts(
-    write: Callable[[], None], *, is_conflict: Callable[[str], bool] = is_lost_race, attempts: int = COMMIT_ATTEMPTS
-) -> None:
+    write: Callable[[], Result], *, is_conflict: Callable[[str], bool] = is_lost_race, attempts: int = COMMIT_ATTEMPTS
+) -> Result:
     """Run a write again when another commit came first. Replacements are pure, so trying again is always right."""
-    for attempt in range(1, attempts + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         try:
-            write()
-            return
-        except PySparkException as error:
+            return write()
+        except (PySparkException, CommitFailedError) as error:
             if attempt == attempts or not is_conflict(str(error)):
                 raise
             time.sleep(random.uniform(0.1, 0.5) * 2**attempt)  # noqa: S311 spreads competing writers, no secret

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 import grpc
+from deltalake.exceptions import DeltaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from stream_assets.errors import ContractError, DeliveryError, EngineError, LakeError, SettingsError, StreamError
@@ -26,8 +27,11 @@ _SERVER_GONE = (
     "stopped SparkContext",
     "RETRIES_EXCEEDED",
 )
-_LOST_RACE = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-"""Delta's own signs of a write that came second; the next attempt may come first."""
+_LOST_RACE = (
+    *("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED"),  # of Delta on Spark
+    *("oncurrent transaction", "changed since last commit", "Failed to commit transaction: 0"),  # of delta-rs
+)
+"""Signs of a write that came second; the next attempt may come first."""
 _BY_CLASS: tuple[tuple[type[Exception], Failure], ...] = (
     (EngineError, "transient"),
     (DeliveryError, "data"),
@@ -40,12 +44,13 @@ _BY_CLASS: tuple[tuple[type[Exception], Failure], ...] = (
     (AnalysisException, "code"),
     (ParseException, "code"),
     (PySparkException, "data"),
+    (DeltaError, "data"),
 )
 
 
 def classify(error: BaseException) -> Failure:
     """What kind of failure this is. What nobody foresaw is a bug, and a bug is not cured by repetition."""
-    if isinstance(error, PySparkException | grpc.RpcError) and is_transient(str(error)):
+    if isinstance(error, PySparkException | grpc.RpcError | DeltaError) and is_transient(str(error)):
         return "transient"
     for known, kind in _BY_CLASS:
         if isinstance(error, known):

@@ -43,7 +43,7 @@ def replace(history: History, rows: DataFrame, partitions: Iterable[str], commit
     else:
         days = [date.fromisoformat(day) for day in partitions]
         writer = writer.option("replaceWhere", delta.in_days(history.partition_by, days))
-    delta.retry_conflicts(lambda: writer.save(history.path))
+    delta.commit_by_spark(history.path, lambda: writer.save(history.path))
 
 
 def note(spark: SparkSession, path: str, commit: Commit) -> None:
@@ -52,7 +52,7 @@ def note(spark: SparkSession, path: str, commit: Commit) -> None:
     writer = nothing.write.format("delta").mode("append").option("userMetadata", commit.to_json())
     # Delta makes no commit of nothing at all; a transaction identifier is something.
     writer = writer.option("txnAppId", f"note-{uuid4()}").option("txnVersion", 1)
-    delta.retry_conflicts(lambda: writer.save(path))
+    delta.commit_by_spark(path, lambda: writer.save(path))
 
 
 def _rows(spark: SparkSession, history: History, targets: Mapping[str, int]) -> DataFrame:

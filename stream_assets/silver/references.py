@@ -6,6 +6,7 @@ seldom belongs to an old order, so all of history is looked at only for the few 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
@@ -36,23 +37,21 @@ def find_orphans(
     is_daily = target.kind == "event"
     near = known.where(F.col("_event_date").between(min(days) - NEAR, max(days) + NEAR)) if is_daily else known
     missing = _values(spark, contract, column, days).join(near.select("value"), "value", "left_anti")
-    left = missing.limit(FEW + 1).collect()
+    # In order, so that all tasks look at once; and a row each, for there are few: to group all values first costs a shuffle of them.
+    left = missing.orderBy("day", "value", "name").limit(FEW + 1).collect()
     if len(left) > FEW:
-        return _tally(missing.join(known.select("value"), "value", "left_anti").collect())
+        return _count(missing.join(known.select("value"), "value", "left_anti"))
     found = _lookup(known, left) if is_daily and left else set()
-    return _tally(row for row in left if row["value"] not in found)
+    orphans = [row for row in left if row["value"] not in found]
+    return Orphans(Counter(row["day"].isoformat() for row in orphans), _some(row["name"] for row in orphans))
 
 
 def _values(spark: SparkSession, contract: Contract, column: Column, days: Sequence[date]) -> DataFrame:
-    """What these days point at: rows per day and value, and two of them by name."""
+    """What each row of these days points at, with its name."""
     day = "_event_date" if contract.kind == "event" else "_delivery_date"
     rows = spark.table(f"`silver`.`{contract.name}`").where(delta.in_days(day, days))
-    name = name_of(contract)
-    return (
-        rows.where(F.col(column.name).isNotNull())
-        .groupBy(F.col(day).alias("day"), F.col(column.name).alias("value"))
-        .agg(F.count(F.lit(1)).alias("rows"), F.min(name).alias("first_name"), F.max(name).alias("last_name"))
-    )
+    named = rows.where(F.col(column.name).isNotNull())
+    return named.select(F.col(day).alias("day"), F.col(column.name).alias("value"), name_of(contract).alias("name"))
 
 
 def _lookup(known: DataFrame, left: Iterable[Row]) -> set[object]:
@@ -60,11 +59,12 @@ def _lookup(known: DataFrame, left: Iterable[Row]) -> set[object]:
     return {row["value"] for row in known.where(F.col("value").isin(*values)).select("value").distinct().collect()}
 
 
-def _tally(rows: Iterable[Row]) -> Orphans:
-    counts: dict[str, int] = {}
-    names: set[str] = set()
-    for row in rows:
-        day = row["day"].isoformat()
-        counts[day] = counts.get(day, 0) + row["rows"]
-        names.update((row["first_name"], row["last_name"]))
-    return Orphans(counts, tuple(sorted(names)[:MOST]))
+def _count(orphans: DataFrame) -> Orphans:
+    told = (F.count(F.lit(1)).alias("rows"), F.min("name").alias("first"), F.max("name").alias("last"))
+    days = orphans.groupBy("day").agg(*told).collect()
+    names = (name for row in days for name in (row["first"], row["last"]))
+    return Orphans({row["day"].isoformat(): row["rows"] for row in days}, _some(names))
+
+
+def _some(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(names))[:MOST])

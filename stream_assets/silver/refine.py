@@ -12,16 +12,19 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import CHANGES, Contract
 from stream_assets.engine import delta
+from stream_assets.engine.files import count_by
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
-from stream_assets.engine.log import read_ledger, read_positions
-from stream_assets.errors import LakeError
+from stream_assets.engine.log import newest_version, read_ledger, read_positions
+from stream_assets.errors import LakeError, MovedError
 from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
 from stream_assets.silver.audit import VERDICT, audit_table, failed_gates
@@ -72,6 +75,8 @@ class Task:
     run_id: str
     salt: str
     spread: Spread
+    bytes_in: int
+    """How much was delivered that these days may be made of."""
     history: Entries
     """What Silver's ledger said before."""
     withheld: Entries
@@ -109,7 +114,7 @@ def refine(
     refined: set[date] = set()
     held: set[date] = set()
     # Whatever lands while a day is computed would be missing from it, and a slow run would undo a quicker one: look again.
-    for _ in range(MAX_ROUNDS):
+    for rounds_left in reversed(range(MAX_ROUNDS)):
         landed, inputs = _look(settings, contract, days)
         known = {**before, **done.published, **done.withheld}
         trusted = {**done.published, **done.withheld} if again else known
@@ -122,8 +127,14 @@ def refine(
         is_corrected = contract.kind == "entity" or any("corrections" in entry for entry in landed.values())
         spread, withheld = _spread(landed, contract, stale), {**audited, **done.withheld}
         law, history = _as_landed(settings, contract), {**before, **done.published}
-        task = Task(settings, law, stale, inputs, run_id, salt, spread, history, withheld, is_corrected)
-        done = _together(done, _refine(spark, task))
+        size = _bytes_in(landed, contract, stale)
+        task = Task(settings, law, stale, inputs, run_id, salt, spread, size, history, withheld, is_corrected)
+        try:
+            done = _together(done, _refine(spark, task))
+        except MovedError:
+            if not rounds_left:
+                raise
+            continue
         refined.update(stale)
     known = {**before, **done.published}
     uncounted = [day for day in days if day.isoformat() not in done.landed]
@@ -132,7 +143,7 @@ def refine(
         tuple(sorted(day for day in refined if day.isoformat() in done.published)),
         before,
         done.withheld,
-        {**done.landed, **(count_bronze(spark, contract, uncounted) if uncounted else {})},
+        {**done.landed, **count_bronze(settings, contract, uncounted)},
         tuple(sorted(held)),
     )
 
@@ -178,6 +189,12 @@ def _spread(landed: Entries, contract: Contract, days: Sequence[date]) -> Spread
     return Spread(1 + max(rows, default=0) // ROWS_PER_FILE, tasks if is_known else None)
 
 
+def _bytes_in(landed: Entries, contract: Contract, days: Sequence[date]) -> int:
+    """How much was delivered of these days, at most; more than is little if it was landed before anybody counted bytes."""
+    reach = (landed.get(delivery.isoformat()) for delivery in deliveries_of(contract, days))
+    return sum(entry.get("bytes_in", delta.FEW_BYTES + 1) for entry in reach if entry)
+
+
 def _as_landed(settings: Settings, contract: Contract) -> Contract:
     """The contract as one of plain records, while only files were landed: placing changes in a log costs a shuffle more."""
     files = contract.files
@@ -189,6 +206,7 @@ def _as_landed(settings: Settings, contract: Contract) -> Contract:
 
 def _refine(spark: SparkSession, task: Task) -> Done:
     contract = task.contract
+    silver_was = newest_version(task.settings.table_path("silver", contract.name))
     others = [date.fromisoformat(day) for day in task.withheld if date.fromisoformat(day) not in task.days]
     bronze = read_bronze(spark, contract, task.days, without=others)
     bronze, superseded = split_superseded(bronze) if task.is_corrected else (bronze, None)
@@ -198,7 +216,7 @@ def _refine(spark: SparkSession, task: Task) -> Done:
     conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         entries = _with_superseded(_entries(conformed, task), replaced)
-        landed = count_bronze(spark, contract, task.days)
+        landed = count_bronze(task.settings, contract, task.days)
         stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
         guilty = failed_gates(contract, entries, task.history, landed)
         withheld = {day: {**entries[day], VERDICT: gates} for day, gates in _settled(task, guilty).items()}
@@ -214,7 +232,8 @@ def _refine(spark: SparkSession, task: Task) -> Done:
             stamped = stamped.where(delta.in_days("_event_date", task.days))
         if task.days:
             _set_aside(spark, task, stamped, entries, fates(conformed, superseded, contract))
-            _publish(spark, task, stamped, Commit(task.run_id, contract.name, "silver", contract.version, entries))
+            commit = Commit(task.run_id, contract.name, "silver", contract.version, entries)
+            _publish(spark, task, stamped, commit, silver_was)
             _release(task, stamped, entries)
         return Done(entries, withheld, landed)
     finally:
@@ -235,7 +254,8 @@ def _keep_attempt(spark: SparkSession, task: Task, conformed: DataFrame, withhel
     delta.ensure(spark, table)
     days = [date.fromisoformat(day) for day in withheld]
     commit = Commit(task.run_id, task.contract.name, "audit", task.contract.version, withheld)
-    delta.replace_days(table, conformed.where(delta.in_days("_event_date", days)), days=days, commit=commit)
+    size = delta.Size(sum(entry["rows_in"] for entry in withheld.values()), task.bytes_in)
+    delta.replace_days(table, conformed.where(delta.in_days("_event_date", days)), days=days, commit=commit, size=size)
 
 
 def _release(task: Task, conformed: DataFrame, entries: Entries) -> None:
@@ -245,16 +265,15 @@ def _release(task: Task, conformed: DataFrame, entries: Entries) -> None:
         days = [date.fromisoformat(day) for day in released]
         commit = Commit(task.run_id, task.contract.name, "audit", task.contract.version, released)
         table = audit_table(task.settings, task.contract)
-        delta.replace_days(table, conformed.where("false"), days=days, commit=commit)
+        delta.replace_days(table, conformed.where("false"), days=days, commit=commit, size=delta.Size(0, 0))
 
 
-def count_bronze(spark: SparkSession, contract: Contract, days: Sequence[date]) -> dict[str, int]:
-    """Records Bronze holds per event day: one small dictionary column, no payload is read."""
-    if not delta.exists(spark, f"bronze.{contract.name}"):
-        return {}
-    bronze = spark.table(f"`bronze`.`{contract.name}`").where(delta.in_days("_event_date", days))
-    rows = bronze.groupBy("_event_date").count().collect()
-    return {day.isoformat(): 0 for day in days} | {row["_event_date"].isoformat(): row["count"] for row in rows}
+def count_bronze(settings: Settings, contract: Contract, days: Sequence[date]) -> dict[str, int]:
+    """Records Bronze holds per event day, counted in its files by another reader than the one that refines them."""
+    happened = pc.field("_event_date").isin(pa.array(days, pa.date32()))
+    path, within = settings.table_path("bronze", contract.name), delta.in_days("_event_date", days)
+    found = count_by(path, ["_event_date"], happened, within=within) if days else {}
+    return {day.isoformat(): found.get((day,), 0) for day in days}
 
 
 def read_bronze(
@@ -319,34 +338,37 @@ def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: E
     """Replace these days in quarantine. Days that never had a rejected row and have none now need no commit."""
     table = quarantine_table(task.settings, task.contract)
     in_days = delta.in_days("_event_date", task.days)
-    if (
-        any(entry["quarantined"] for entry in entries.values())
-        or not spark.table(table.qualified).where(in_days).isEmpty()
-    ):
+    size = delta.size_of(table, task.days) + delta.Size(sum(e["quarantined"] for e in entries.values()), task.bytes_in)
+    if size.rows:
         open_rows = rejected(conformed).where(in_days).withColumn("_quarantined_at", F.current_timestamp())
         rows = with_resolved(open_rows, spark.table(table.qualified).where(in_days), fate)
         commit = Commit(task.run_id, task.contract.name, "quarantine", task.contract.version, entries)
-        delta.replace_days(table, rows, days=task.days, commit=commit)
+        delta.replace_days(table, rows, days=task.days, commit=commit, size=size)
 
 
-def _publish(spark: SparkSession, task: Task, conformed: DataFrame, commit: Commit) -> None:
+def _publish(spark: SparkSession, task: Task, conformed: DataFrame, commit: Commit, silver_was: int | None) -> None:
     table, rows = silver_table(task.settings, task.contract), accepted(conformed)
+    size = delta.Size(sum(entry["accepted"] for entry in commit.days.values()), task.bytes_in)
     if task.contract.kind == "event":
-        delta.replace_days(table, rows, days=task.days, commit=commit)
-    elif task.contract.kind == "entity":
+        delta.replace_days(table, rows, days=task.days, commit=commit, size=size)
+        return
+    size += delta.size_of(table)
+    if task.contract.kind == "reference":
+        _publish_reference(spark, task.contract, table, rows, commit, size)
+    else:
         touched = conformed.select("_key").where("_key is not null").distinct()
         # A key may be gone from a delivery that came again, and so be among no rows at all.
         kept = spark.table(table.qualified).where(f"not ({delta.in_days('_delivery_date', task.days)})")
         others = kept.join(F.broadcast(touched), "_key", "left_anti")
         sweeps = conformed.where("_change.is_sweep") if task.contract.is_change_log else None
         versions = timeline(rows, task.contract, sweeps).select(*table.columns)
-        delta.replace_all(table, versions.unionByName(others.select(*table.columns)), commit=commit)
-    else:
-        _publish_reference(spark, task.contract, table, rows, commit)
+        together = versions.unionByName(others.select(*table.columns))
+        # What another delivery has told of the same entities meanwhile is in Silver, and not among these rows.
+        delta.replace_all(table, together, commit=commit, size=size, since=silver_was)
 
 
 def _publish_reference(
-    spark: SparkSession, contract: Contract, table: delta.Table, rows: DataFrame, commit: Commit
+    spark: SparkSession, contract: Contract, table: delta.Table, rows: DataFrame, commit: Commit, size: delta.Size
 ) -> None:
     """The latest complete delivery wins, unless it is suspiciously small; an older day never replaces a newer one."""
     latest = max((d for d, entry in commit.days.items() if entry["accepted"]), default=None)
@@ -355,7 +377,7 @@ def _publish_reference(
     )
     rows_held, day_held = (held["rows"], held["day"]) if held else (0, None)
     if latest is None:
-        delta.replace_all(table, spark.table(table.qualified), commit=commit)
+        delta.replace_all(table, spark.table(table.qualified), commit=commit, size=size)
         return
     is_newest = not day_held or day_held.isoformat() <= latest
     arriving = commit.days[latest]["accepted"]
@@ -368,4 +390,4 @@ def _publish_reference(
     newer = spark.table(table.qualified).where(F.col("_delivery_date") > F.lit(latest).cast("date"))
     arrived = rows.where(F.col("_event_date") == F.lit(latest)).select(*table.columns)
     unless_newer = arrived.join(newer.select("_delivery_date").limit(1).hint("broadcast"), F.lit(True), "left_anti")
-    delta.replace_all(table, unless_newer.unionByName(newer.select(*table.columns)), commit=commit)
+    delta.replace_all(table, unless_newer.unionByName(newer.select(*table.columns)), commit=commit, size=size)

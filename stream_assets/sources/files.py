@@ -51,6 +51,8 @@ class LandedFile:
     size: int
     modified: datetime
     rows: int = 0
+    bytes: int = 0
+    """What it holds, unpacked."""
     header: str | None = None
     schema: str | None = None
     problem: str | None = None
@@ -80,6 +82,11 @@ class Delivery:
     def rows(self) -> int:
         """Records the readable files hold."""
         return sum(file.rows for file in self.readable)
+
+    @property
+    def bytes(self) -> int:
+        """How much the readable files hold, unpacked."""
+        return sum(file.bytes for file in self.readable)
 
     @property
     def fingerprint(self) -> str:
@@ -186,14 +193,16 @@ def _look_at_table(table: pq.ParquetFile, seen: dict) -> LandedFile:
     names = [name.lower() for name in table.schema_arrow.names]
     if len(set(names)) < len(names):
         return LandedFile(**seen, problem="two of its columns differ only in upper and lower case")
-    rows = sum(batch.num_rows for batch in table.iter_batches())
-    return LandedFile(**seen, rows=rows, schema=str(table.schema_arrow.remove_metadata()))
+    sizes = [(batch.num_rows, batch.nbytes) for batch in table.iter_batches()]
+    rows, size = (sum(part) for part in zip(*sizes, strict=True)) if sizes else (0, 0)
+    return LandedFile(**seen, rows=rows, bytes=size, schema=str(table.schema_arrow.remove_metadata()))
 
 
 def _look_at_lines(stream: pa.NativeFile, seen: dict, *, has_header: bool) -> LandedFile:
     """Count lines and refuse monstrous ones, in constant memory."""
-    lines, open_line, head, ends_open = 0, 0, b"", False
+    lines, size, open_line, head, ends_open = 0, 0, 0, b"", False
     while chunk := stream.read(CHUNK):
+        size += len(chunk)
         head = head if b"\n" in head else head + chunk[: CHUNK if b"\n" not in chunk else chunk.find(b"\n") + 1]
         last = chunk.rfind(b"\n")
         lines += chunk.count(b"\n")
@@ -203,14 +212,14 @@ def _look_at_lines(stream: pa.NativeFile, seen: dict, *, has_header: bool) -> La
             return LandedFile(**seen, problem=f"has a line of more than {MAX_LINE_BYTES >> 20} MB")
     lines += ends_open
     if not has_header:
-        return LandedFile(**seen, rows=lines)
+        return LandedFile(**seen, rows=lines, bytes=size)
     header = head.split(b"\n")[0].decode("utf-8-sig", errors="replace").rstrip("\r")
     names = header_names(header)
     if lines and not any(names):
         return LandedFile(**seen, problem="its first line is no header")
     if len(set(names)) < len(names):
         return LandedFile(**seen, problem="its header names a column twice")
-    return LandedFile(**seen, rows=max(lines - 1, 0), header=header)
+    return LandedFile(**seen, rows=max(lines - 1, 0), bytes=size, header=header)
 
 
 def header_names(header: str) -> list[str]:

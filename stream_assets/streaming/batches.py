@@ -1,6 +1,6 @@
 """What becomes of a micro-batch: events are appended to their log, changed rows are merged into their view.
 
-This runs in a process of the server, which may be elsewhere: it is sent there as it is, and so uses nothing else of ours. What
+This runs in a process of the server, which may be elsewhere: it is sent there as it is, with the one thing of ours it uses. What
 seconds bring is written by delta-rs. Spark takes a job or more to find out what a table holds before it adds to it, and
 six to merge, whatever the size; it is there for what has waited, and for a rebuild. Moments are microseconds.
 """
@@ -17,7 +17,10 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+from stream_assets.engine import turns
+
+for module in (sys.modules[__name__], turns):
+    cloudpickle.register_pickle_by_value(module)
 
 FEW_SECONDS = 100
 """Of arrival, in a batch: their clocks are then a map rather than a table to join with."""
@@ -66,9 +69,7 @@ class AppendEvents:
         arrivals = self._arrivals_among(rows) if is_small else self._arrivals_in(batch)
         if arrivals and (self.clock or not self._is_done(batch, arrivals)):
             clocks, clock, is_odd = self._tell_time(arrivals, self._known_clock(batch))
-            if is_small and not is_odd:
-                self._append_few(rows, clocks, batch_id)
-            else:
+            if not (is_small and not is_odd and self._append_few(rows, clocks, batch_id)):
                 self._append(self._timed(batch, clocks), batch_id, is_odd=is_odd)
             self.clock = [clock]
         batch.unpersist()
@@ -118,18 +119,19 @@ class AppendEvents:
             clock = max((moment for moment in (clock, newest) if moment is not None), default=None)
         return clocks, clock, is_odd
 
-    def _append_few(self, rows: pa.Table, clocks: Mapping[Place, int | None], batch_id: int) -> None:
+    def _append_few(self, rows: pa.Table, clocks: Mapping[Place, int | None], batch_id: int) -> bool:
         # Here, not above: a cluster that writes everything by Spark need not have it.
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-        table = DeltaTable(self.path)
-        done = table.transaction_version(self.app)
-        if done is None or done < batch_id:
-            clock = pa.array([clocks[place] for place in _places(rows)], pa.timestamp("us", "UTC"))
-            # Should another have made this mark since we looked, this fails, and the batch is looked at again.
-            mark = CommitProperties(app_transactions=[Transaction(self.app, batch_id)])
-            timed = rows.select(self.columns).append_column("_clock", clock)
-            write_deltalake(table, timed, mode="append", commit_properties=mark)
+        clock = pa.array([clocks[place] for place in _places(rows)], pa.timestamp("us", "UTC"))
+        timed = rows.select(self.columns).append_column("_clock", clock)
+        mark = CommitProperties(app_transactions=[Transaction(self.app, batch_id)])
+        with turns.turn_of_ours(self.path) as is_ours:
+            table = DeltaTable(self.path)
+            done = table.transaction_version(self.app)
+            if is_ours and (done is None or done < batch_id):
+                write_deltalake(table, timed, mode="append", commit_properties=mark)
+        return is_ours
 
     def _timed(self, batch: DataFrame, clocks: Mapping[Place, int | None]) -> DataFrame:
         if len(clocks) <= FEW_SECONDS:
@@ -145,7 +147,8 @@ class AppendEvents:
     def _append(self, timed: DataFrame, batch_id: int, *, is_odd: bool) -> None:
         def append(rows: DataFrame, place: str) -> None:
             mark = {"txnAppId": self.app, "txnVersion": str(batch_id)}
-            rows.coalesce(1).write.format("delta").mode("append").options(**mark).save(place)
+            with turns.turn_of_spark(place):
+                rows.coalesce(1).write.format("delta").mode("append").options(**mark).save(place)
 
         if is_odd:
             counts = timed.agg(*[F.expr(f"count_if({is_late})") for is_late, _ in self.late.values()]).collect()[0]
@@ -172,20 +175,25 @@ class MergeRows:
         rows = batch.limit(self.few + 1).toArrow()
         same = " and ".join(f"(t.`{name}` is not distinct from s.`{name}`)" for name in self.key)
         differs = " or ".join(f"(t.`{name}` is distinct from s.`{name}`)" for name in self.values)
-        if rows.num_rows > self.few:
+        if rows.num_rows and not (rows.num_rows <= self.few and self._merge_few(rows, same, differs)):
             batch.selectExpr("*", "current_timestamp() as _updated_at").createOrReplaceTempView(self.source)
-            batch.sparkSession.sql(
-                f"merge into delta.`{self.path}` t using {self.source} s on {same} "
-                f"when matched and ({differs}) then update set * when not matched then insert *"
-            )
-        elif rows.num_rows:
-            from deltalake import DeltaTable
-
-            now = pa.array([datetime.now(UTC)] * rows.num_rows, pa.timestamp("us", "UTC"))
-            changed = rows.append_column("_updated_at", now)
-            merger = DeltaTable(self.path).merge(changed, same, source_alias="s", target_alias="t")
-            merger.when_matched_update_all(differs).when_not_matched_insert_all().execute()
+            with turns.turn_of_spark(self.path):
+                batch.sparkSession.sql(
+                    f"merge into delta.`{self.path}` t using {self.source} s on {same} "
+                    f"when matched and ({differs}) then update set * when not matched then insert *"
+                )
         batch.unpersist()
+
+    def _merge_few(self, rows: pa.Table, same: str, differs: str) -> bool:
+        from deltalake import DeltaTable
+
+        now = pa.array([datetime.now(UTC)] * rows.num_rows, pa.timestamp("us", "UTC"))
+        changed = rows.append_column("_updated_at", now)
+        with turns.turn_of_ours(self.path) as is_ours:
+            if is_ours:
+                merger = DeltaTable(self.path).merge(changed, same, source_alias="s", target_alias="t")
+                merger.when_matched_update_all(differs).when_not_matched_insert_all().execute()
+        return is_ours
 
 
 def _places(rows: pa.Table) -> list[Place]:

@@ -33,8 +33,6 @@ from stream_assets.streaming.model import Lookup, View
 
 START_ATTEMPTS = 5
 NEVER_LATE = timedelta(days=36_500)
-FEW_ROWS = 50_000
-"""What seconds bring at thousands of events a second. More wait only after a pause, and for a rebuild."""
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
@@ -120,7 +118,7 @@ class Streams:
         found = f"select {', '.join(listed)} from {events.qualified} where {is_late}"  # noqa: S608 names of a checked view
         known = f"select 1 from {late.qualified} where dataset = '{dataset}'"  # noqa: S608 as above
         if spark.sql(known).isEmpty() and not spark.sql(found).isEmpty():
-            spark.sql(f"insert into {late.qualified} {found}")
+            delta.commit_by_spark(late.path, lambda: spark.sql(f"insert into {late.qualified} {found}"))
 
     def _view(self, spark: SparkSession, view: View, suffix: str) -> DataStreamWriter:
         rows = self.rows(spark, view, lambda name: _follow(spark, self.settings, self._events_path(name)))
@@ -164,7 +162,8 @@ class Streams:
     @property
     def _few(self) -> int:
         """Up to how many rows of a batch are written by delta-rs. A cluster's Python is not ours, and may not have it."""
-        return 0 if self.settings.spark_remote else FEW_ROWS
+        is_ours = self.settings.is_lake_at_hand and not self.settings.spark_remote
+        return delta.FEW_ROWS if is_ours else 0
 
     def _events_path(self, dataset: str) -> str:
         return self.settings.table_path("live", f"{dataset}_events")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
+from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import count_rows
 from stream_assets.engine.session import filesystem_of, register
@@ -41,7 +42,7 @@ def _rebuild_view(spark: SparkSession, streams: Streams, view: View) -> int:
     # In one commit, columns included: they change with what the view declares.
     page = Commit("rebuild", view.name, "live", "", {}).to_json()
     writer = made.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("userMetadata", page)
-    writer.save(_path(streams, view.name))
+    delta.commit_by_spark(_path(streams, view.name), lambda: writer.save(_path(streams, view.name)))
     register(spark, streams.settings, "live", view.name)
     _move(streams.checkpoint(view.name + BESIDE), streams.checkpoint(view.name))
     rows = count_rows(_path(streams, view.name))

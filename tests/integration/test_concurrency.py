@@ -5,6 +5,7 @@ lands and refines something newer.
 """
 
 import os
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,12 +35,20 @@ def another(spark: SparkSession, lake: Settings) -> Iterator[SparkSession]:
     session.stop()
 
 
+def by_chance(monkeypatch: pytest.MonkeyPatch, chance: random.Random) -> None:
+    """Let Spark write this and delta-rs that, as chance has it, whatever the size."""
+    monkeypatch.setattr(delta.Size, "is_small", property(lambda _: chance.random() < 0.5))
+
+
 def reading(key: str, day: date, pieces: int = 0, hour: int = 10) -> dict[str, Any]:
     return {"reading_id": key, "taken_at": f"{day}T{hour:02}:00:00Z", "pieces": pieces}
 
 
-def test_two_sessions_do_the_same_first_day(lake: Settings, spark, another, tmp_path: Path) -> None:
+def test_two_sessions_do_the_same_first_day(
+    lake: Settings, spark, another, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even the tables exist: both create, land and refine at once, and neither fails nor doubles anything."""
+    by_chance(monkeypatch, random.Random(1))
     law = contract(tmp_path)
     deliver(lake, f"readings/{FIRST}/part.jsonl", as_lines([reading(f"r{n}", FIRST) for n in range(20)] + [{"bad": 1}]))
 
@@ -54,8 +63,11 @@ def test_two_sessions_do_the_same_first_day(lake: Settings, spark, another, tmp_
     assert len(rows(lake, "quarantine", "readings")) == 1
 
 
-def test_a_backfill_and_a_live_load_at_once(lake: Settings, spark, another, tmp_path: Path) -> None:
+def test_a_backfill_and_a_live_load_at_once(
+    lake: Settings, spark, another, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An older day is refined while the next one, with late records for it, lands and is refined: nothing is lost."""
+    by_chance(monkeypatch, random.Random(2))
     law = contract(tmp_path, document(maxLateness=2))
     delivered: list[str] = []
 
@@ -83,10 +95,10 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) 
     """Let something else happen once, right before the next commit to Silver."""
     write, waiting = delta._write, [meanwhile]
 
-    def write_late(table: delta.Table, *args: Any) -> None:
+    def write_late(table: delta.Table, *args: Any, **options: Any) -> None:
         if table.layer == "silver" and waiting:
             waiting.pop()()
-        write(table, *args)
+        write(table, *args, **options)
 
     monkeypatch.setattr(delta, "_write", write_late)
 
@@ -142,6 +154,7 @@ def test_a_slow_refinement_does_not_undo_a_newer_one(
         refine_days(another, lake, law, *landing.touched)
 
     interrupt(monkeypatch, newer)
+    by_chance(monkeypatch, random.Random(kind))
     refine_days(spark, lake, law, FIRST)
     found = rows(lake, "silver", "readings")
     assert {(row["reading_id"], row["pieces"]): row["_event_date"] for row in found} == expected

@@ -14,6 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stream_assets.contracts.model import Contract
+from stream_assets.engine import delta
+from stream_assets.errors import LakeError
 from stream_assets.settings import Settings
 from tests.documents import contract
 from tests.lakes import as_lines, contents, deliver, land_days, refine_days, rows, table
@@ -111,8 +113,14 @@ def fill(folder: Path) -> Path:
             return ballast
 
 
-def test_a_full_disk_leaves_the_last_version_readable(lake: Settings, spark, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("few", "error"), [(delta.FEW_ROWS, LakeError), (-1, PySparkException)], ids=["by delta-rs", "by Spark"]
+)
+def test_a_full_disk_leaves_the_last_version_readable(
+    few: int, error: type[Exception], lake: Settings, spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whichever step finds the disk full fails; what was there stays; with room again the same call succeeds."""
+    monkeypatch.setattr(delta, "FEW_ROWS", few)
     law = contract(tmp_path)
     with small_disk(Path(lake.lake), 24):
         deliver(lake, f"readings/{DAY}/part.jsonl", readings(DAY))
@@ -121,14 +129,14 @@ def test_a_full_disk_leaves_the_last_version_readable(lake: Settings, spark, tmp
 
         deliver(lake, f"readings/{DAY}/part.jsonl", readings(DAY, 30))
         ballast = fill(Path(lake.lake))
-        with pytest.raises(PySparkException):
+        with pytest.raises(error, match="No space left"):
             land_days(spark, lake, law, DAY)
         assert {layer: contents(lake, layer, "readings") for layer in before} == before
 
         ballast.unlink()
         land_days(spark, lake, law, DAY)
         ballast = fill(Path(lake.lake))
-        with pytest.raises(PySparkException):
+        with pytest.raises(error, match="No space left"):
             refine_days(spark, lake, law, DAY)
         assert contents(lake, "silver", "readings") == before["silver"]
         assert contents(lake, "quarantine", "readings") == before["quarantine"]

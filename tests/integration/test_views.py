@@ -8,8 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from stream_assets.engine import server
-from stream_assets.streaming import queries
+from stream_assets.engine import delta, server
 from stream_assets.streaming.prove import prove
 from stream_assets.streaming.rebuild import needs_rebuild, rebuild
 from tests.lakes import contents, forget_tables, lake_at, rows, version
@@ -174,10 +173,10 @@ def test_a_stream_without_its_checkpoint_asks_to_be_rebuilt(revenue) -> None:
     assert needs_rebuild(streams, "revenue_by_store")
 
 
-@pytest.mark.parametrize("few", [0, queries.FEW_ROWS], ids=["merged by Spark", "merged by delta-rs"])
+@pytest.mark.parametrize("few", [0, delta.FEW_ROWS], ids=["merged by Spark", "merged by delta-rs"])
 def test_orders_that_are_read_at_once_give_the_same_windows(engine_settings, spark, tmp_path, monkeypatch, few) -> None:
     """All of them waited: of two copies the one that came first counts, so an order that was in time stays so."""
-    monkeypatch.setattr(queries, "FEW_ROWS", few)
+    monkeypatch.setattr(delta, "FEW_ROWS", few)
     forget_tables(spark)
     lake = lake_at(engine_settings, tmp_path)
     streams, batches = streams_of(lake, "revenue_by_store"), arrivals(seed=5)

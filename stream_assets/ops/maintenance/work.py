@@ -77,7 +77,7 @@ def _on_table(spark: SparkSession, settings: Settings, chore: Chore, run_id: str
         for kept in (layer, "silver") if layer == "bronze" else (layer,):
             _let_go(spark, settings, chore, kept, name, run_id)
     with _set(spark, {USER_METADATA: page, RETENTION_CHECK: "false"}):
-        delta.retry_conflicts(lambda: _run(spark, _statement(settings, chore, path)))
+        delta.commit_by_spark(path, lambda: _run(spark, _statement(settings, chore, path)))
     after = footprint(path)
     return replace(
         chore,
