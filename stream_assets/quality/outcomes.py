@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
 from stream_assets.contracts.model import Contract
+from stream_assets.quality.words import span_text
 
 Entries = Mapping[str, Mapping[str, Any]]
 
@@ -128,7 +129,7 @@ def judge_freshness(contract: Contract, newest: datetime | None, now: datetime) 
     limit = contract.freshness_limit
     passed = age is not None and age <= limit
     summary = (
-        f"newest event {newest:%Y-%m-%d %H:%M} UTC, {_hours(age)} old (target {_hours(limit)})"
+        f"newest event {newest:%Y-%m-%d %H:%M} UTC, {span_text(age)} old (target {span_text(limit)})"
         if newest and age is not None
         else "no event yet"
     )
@@ -141,7 +142,7 @@ def judge_arrival(contract: Contract, newest: datetime | None, now: datetime) ->
     """The newest delivery arrived within the target, whatever its records are about."""
     age = now - newest if newest else None
     limit = contract.freshness_limit
-    summary = f"last file {_hours(age)} ago (target {_hours(limit)})" if age is not None else "no delivery yet"
+    summary = f"last file {span_text(age)} ago (target {span_text(limit)})" if age is not None else "no delivery yet"
     facts = {"last_arrival": newest.isoformat() if newest else None}
     return Outcome("freshness__delivery__arrived", age is not None and age <= limit, summary, facts)
 
@@ -209,8 +210,3 @@ def _drift_of(contract: Contract, entry: Mapping[str, Any]) -> dict[str, list[st
     retyped = [c.name for c in contract.record if broken.get(f"validity__{c.name}__type", 0) / rows > MOST_ROWS]
     found = {"new": new, "missing": missing, "retyped": retyped, "renamed-looking": renamed}
     return {kind: names for kind, names in found.items() if names}
-
-
-def _hours(span: timedelta) -> str:
-    hours = span.total_seconds() / 3600
-    return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} d"
