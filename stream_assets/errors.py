@@ -6,7 +6,7 @@ StreamError
 ├── SettingsError        an environment variable that makes no sense
 ├── EngineError          Java, jars or the Spark server
 ├── DeliveryError        a landing zone that cannot be read safely
-├── ServiceError         Kafka, Postgres or Kafka Connect
+├── ServiceError         Kafka, Postgres, Kafka Connect or the schema registry
 ├── LakeError            a table that refuses what was asked of it
 │   └── MovedError       it has changed since rows that depend on it were computed
 └── ChannelError         an alert that could not be handed over

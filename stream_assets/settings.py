@@ -54,7 +54,7 @@ FIELDS = {
     ),
     "STREAM_SERVICES_PORT": (
         "free ones, kept",
-        "First of the four ports of our own Kafka, Postgres and Kafka Connect.",
+        "First of the five ports of our own Kafka, Postgres, Kafka Connect and schema registry.",
     ),
     "STREAM_KAFKA_BOOTSTRAP": ("our own broker", "Kafka cluster, `host:port,host:port`."),
     "STREAM_KAFKA_PROTOCOL": ("`PLAINTEXT`", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`."),
@@ -63,6 +63,10 @@ FIELDS = {
     "STREAM_KAFKA_PASSWORD": ("unset", "Password for SASL. A secret."),
     "STREAM_KAFKA_CA_FILE": ("the system's", "Certificates (PEM) that the cluster's must be signed by."),
     "STREAM_KAFKA_MAX_RECORDS": ("`500000`", "Records of a topic taken over in one commit; more take several."),
+    "STREAM_SCHEMA_REGISTRY": ("our own", "Schema registry of topics in Avro, `http://…`, with Confluent's interface."),
+    "STREAM_SCHEMA_REGISTRY_USER": ("unset", "User name for the schema registry."),
+    "STREAM_SCHEMA_REGISTRY_PASSWORD": ("unset", "Password for the schema registry. A secret."),
+    "STREAM_SCHEMA_REGISTRY_CA_FILE": ("the system's", "Certificates (PEM) that the registry's must be signed by."),
     "STREAM_POSTGRES_DSN": ("our own server", "Postgres whose changes are followed, `postgresql://…`. A secret."),
     "STREAM_CONNECT_URL": ("our own worker", "Kafka Connect with Debezium, `http://…`."),
     "STREAM_CONNECT_PASSWORD": (
@@ -100,6 +104,7 @@ SECRETS = {
     "STREAM_ALERT_WEBHOOK_SECRET",
     "STREAM_ALERT_SMTP_URL",
     "STREAM_KAFKA_PASSWORD",
+    "STREAM_SCHEMA_REGISTRY_PASSWORD",
     "STREAM_POSTGRES_DSN",
 }
 """Variables whose values are never shown, stored or passed on."""
@@ -195,6 +200,10 @@ class LiveSettings:
     kafka_password: str | None = field(repr=False)
     kafka_ca_file: str | None
     kafka_max_records: int
+    registry_url: str | None
+    registry_user: str | None
+    registry_password: str | None = field(repr=False)
+    registry_ca_file: str | None
     postgres_dsn: str | None = field(repr=False)
     connect_url: str | None
     connect_password: str | None
@@ -220,6 +229,10 @@ class LiveSettings:
             kafka_password=env.get("STREAM_KAFKA_PASSWORD") or None,
             kafka_ca_file=env.get("STREAM_KAFKA_CA_FILE") or None,
             kafka_max_records=max(1, int(_number(env, "STREAM_KAFKA_MAX_RECORDS", 500_000))),
+            registry_url=_registry_url(env),
+            registry_user=env.get("STREAM_SCHEMA_REGISTRY_USER") or None,
+            registry_password=env.get("STREAM_SCHEMA_REGISTRY_PASSWORD") or None,
+            registry_ca_file=env.get("STREAM_SCHEMA_REGISTRY_CA_FILE") or None,
             postgres_dsn=_url(env, "STREAM_POSTGRES_DSN", ("postgresql", "postgres")),
             connect_url=_url(env, "STREAM_CONNECT_URL", ("http", "https")),
             connect_password=_reference(env, "STREAM_CONNECT_PASSWORD"),
@@ -236,6 +249,9 @@ class LiveSettings:
             "STREAM_KAFKA_USER": self.kafka_user or "",
             "STREAM_KAFKA_CA_FILE": self.kafka_ca_file or "",
             "STREAM_KAFKA_MAX_RECORDS": str(self.kafka_max_records),
+            "STREAM_SCHEMA_REGISTRY": self.registry_url or "",
+            "STREAM_SCHEMA_REGISTRY_USER": self.registry_user or "",
+            "STREAM_SCHEMA_REGISTRY_CA_FILE": self.registry_ca_file or "",
             "STREAM_CONNECT_URL": self.connect_url or "",
             "STREAM_CONNECT_PASSWORD": self.connect_password or "",
         }
@@ -398,6 +414,17 @@ def _url(env: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str | N
             f"{name} is not an address (its value is kept out of sight): it starts with {schemes[0]}://host"
         )
     return value
+
+
+def _registry_url(env: Mapping[str, str]) -> str | None:
+    """Without a password: the address is shown, and part of what is told when the registry is away."""
+    url = _url(env, "STREAM_SCHEMA_REGISTRY", ("http", "https"))
+    if url and "@" in urlsplit(url).netloc:
+        raise SettingsError(
+            "STREAM_SCHEMA_REGISTRY holds a password (its value is kept out of sight): give STREAM_SCHEMA_REGISTRY_USER and "
+            "STREAM_SCHEMA_REGISTRY_PASSWORD instead"
+        )
+    return url.rstrip("/") if url else None
 
 
 def _reference(env: Mapping[str, str], name: str) -> str | None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 from stream_assets.contracts.model import Contract
-from stream_assets.services.addresses import connect_url, kafka, postgres_dsn
+from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, schema_registry
 from stream_assets.services.connect import password_reference
 from stream_assets.settings import Settings
 from tests.documents import bend, contract, document
@@ -33,15 +33,19 @@ def live_lake(lake: Settings, servers: Settings) -> Settings:
         postgres_dsn=postgres_dsn(servers),
         connect_url=connect_url(servers),
         connect_password=password_reference(servers),
+        registry_url=schema_registry(servers).url,
     )
     return replace(lake, server="live", live=live)
 
 
-def live_contract(folder: Path, made: dict[str, Any] | None = None, **custom: Any) -> Contract:
+def live_contract(
+    folder: Path, made: dict[str, Any] | None = None, *, message_format: str = "json", **custom: Any
+) -> Contract:
     """A contract that is read from a topic of its own."""
     custom = {"topic": f"lab.readings.{uuid4().hex[:8]}", **custom}
     properties = [{"property": name, "value": value} for name, value in custom.items()]
-    server = {"server": "live", "type": "kafka", "host": "broker", "customProperties": properties}
+    server = {"server": "live", "type": "kafka", "host": "broker", "format": message_format}
+    server |= {"customProperties": properties}
     return contract(folder, bend(made or document(), "servers.1", server))
 
 

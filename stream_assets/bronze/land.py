@@ -30,6 +30,8 @@ from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries
 
 LANDING_VERSION = 2
 """Raise when landing computes something else from the same files: every delivery is then landed anew."""
+OF_MESSAGES = ("_decoding", "_message_key", "_message_headers")
+"""Columns that only records of a topic have."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
     """Bronze has the same columns for every dataset."""
     columns = {
         "_raw": ("string", "The record as received."),
-        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8."),
+        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8, or Avro."),
         "_header": ("string", "The header of its CSV file."),
         "_source": ("string", "File it came in, relative to the landing zone; or topic/partition."),
         "_position": ("bigint", "Line (or row) in that file, from 1; or offset."),
@@ -75,6 +77,7 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
         "_key": ("bigint", "Hash of its key, for entities."),
         "_ends_snapshot": ("boolean", "Whether a snapshot of a database's table ends with it."),
         "_ingested_at": ("timestamp", "When the file, or the message, arrived."),
+        "_decoding": ("string", "Avro: `avro` if `_raw` was read from its bytes, else why it could not be."),
         "_message_key": ("binary", "Key of its message."),
         "_message_headers": ("array<struct<key:string,value:binary>>", "Headers of its message."),
         "_run_id": ("string", "Run that landed it."),
@@ -155,7 +158,7 @@ def _write(
     days = [date.fromisoformat(day) for day in commit.days]
     rows = stamped.select(
         "*",
-        *[F.lit(None).cast(table.columns[name][0]).alias(name) for name in ("_message_key", "_message_headers")],
+        *[F.lit(None).cast(table.columns[name][0]).alias(name) for name in OF_MESSAGES],
         F.lit(commit.run_id).alias("_run_id"),
         F.lit(contract.version).alias("_contract_version"),
     )

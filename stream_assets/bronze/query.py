@@ -21,8 +21,8 @@ from stream_assets.sources import postgres
 from stream_assets.sources.tables import Look, changes_of, look_at
 
 RECEIVED = (
-    "_raw string, _raw_bytes binary, _header string, _source string, _position bigint, _delivery_date date, "
-    "_ingested_at timestamp, _message_key binary, _message_headers array<struct<key:string,value:binary>>"
+    "_raw string, _raw_bytes binary, _decoding string, _header string, _source string, _position bigint, "
+    "_delivery_date date, _ingested_at timestamp, _message_key binary, _message_headers array<struct<key:string,value:binary>>"
 )
 
 
@@ -78,7 +78,7 @@ def _rows(
     """Events as Bronze rows, numbered on from the last look."""
     source, day = f"{contract.name}/0", look.at.astimezone(UTC).date()
     received = [
-        (event, None, None, source, first + number, day, look.at, key.encode(), None)
+        (event, None, None, None, source, first + number, day, look.at, key.encode(), None)
         for number, (key, event) in enumerate(found)
     ]
     stamped = stamp(spark.createDataFrame(received, RECEIVED), contract, ())

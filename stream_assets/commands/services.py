@@ -1,4 +1,4 @@
-"""`stream services …`: Kafka, Postgres and Kafka Connect on this machine."""
+"""`stream services …`: Kafka, Postgres, Kafka Connect and a schema registry on this machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from rich.table import Table
 
 from stream_assets.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Kafka, Postgres and Kafka Connect on this machine, loopback only.")
+app = typer.Typer(
+    no_args_is_help=True, help="Kafka, Postgres, Kafka Connect and a schema registry on this machine, loopback only."
+)
 console = Console(highlight=False, file=sys.stdout)
-Names = Annotated[list[str] | None, typer.Argument(help="kafka, postgres, connect. Default: all.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="kafka, postgres, connect, registry. Default: the first three, and registry once it was asked for."
+    ),
+]
 
 
 @app.command()

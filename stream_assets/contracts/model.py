@@ -18,6 +18,8 @@ FileFormat = Literal["jsonl", "csv", "parquet", "debezium"]
 ServerKind = Literal["local", "kafka", "postgres"]
 CHANGES = "debezium"
 """Format of records that are changes of a row, taken from a database's log."""
+AVRO = "avro"
+"""Format of messages that are written by a schema of a registry."""
 Severity = Literal["error", "warning"]
 Strictness = Literal["gate", "warn", "sample"]
 
@@ -39,6 +41,7 @@ RESERVED_COLUMNS = (
     "_key",
     "_message_key",
     "_message_headers",
+    "_decoding",
 )
 
 HISTORY_COLUMNS = ("valid_from", "valid_to", "is_current")
@@ -123,7 +126,7 @@ class Server:
     name: str
     kind: ServerKind
     format: str = "json"
-    """Of a record as delivered: a `FileFormat`, or json for messages and changes."""
+    """Of a record as delivered: a `FileFormat`, json or avro for messages, debezium for changes."""
     path: str = ""
     """Files: folder inside the landing zone."""
     database: str = ""

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from stream_assets.contracts.draft import Draft, custom_properties, is_number
-from stream_assets.contracts.model import CHANGES, ServerKind
+from stream_assets.contracts.model import AVRO, CHANGES, ServerKind
 
 SERVER_KINDS: dict[str, ServerKind] = {
     "local": "local",
@@ -18,6 +18,7 @@ SERVER_KINDS: dict[str, ServerKind] = {
 }
 """Types of ODCS servers that can be read, as the model calls them."""
 FILE_FORMATS = ("jsonl", "csv", "parquet", CHANGES)
+MESSAGE_FORMATS = ("json", AVRO)
 PATTERNS = ("log", "timestamp", "full")
 """How changes of a table are found: in the database's log, by a column that dates them, or by comparing all rows."""
 SNAPSHOTS = ("initial", "initial_only", "never", "schema_only")
@@ -67,7 +68,7 @@ def _check_files(draft: Draft, field: str, server: dict[str, Any]) -> None:
 def _check_topic(draft: Draft, field: str, server: dict[str, Any], dataset: object) -> None:
     """What a topic is made from (see `sources/topics.py`), and how its messages are taken over."""
     given = server.get("format", "json")
-    draft.require(given == "json", f"{field}.format", f"is {given!r}", "Use json.")
+    draft.require(given in MESSAGE_FORMATS, f"{field}.format", f"is {given!r}", f"Use {' or '.join(MESSAGE_FORMATS)}.")
     remedy = "Deliver reference data whole, as files: on a topic nobody could tell when it is complete."
     draft.require(dataset != "reference", f"{field}.type", "is kafka for a dataset of kind reference", remedy)
     custom = custom_properties(server)

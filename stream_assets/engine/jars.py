@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -51,6 +52,8 @@ def _retrieve(cache: Path, conf: str, folder: Path) -> None:
             find_java(),
             "-jar",
             ivy,
+            "-settings",
+            IVY_FILE.with_name("ivysettings.xml"),
             "-ivy",
             IVY_FILE,
             "-confs",
@@ -58,6 +61,7 @@ def _retrieve(cache: Path, conf: str, folder: Path) -> None:
             "-types",
             "jar",
             "bundle",
+            "tar.gz",
             "-cache",
             f"{work}/ivy",
             "-retrieve",
@@ -69,4 +73,13 @@ def _retrieve(cache: Path, conf: str, folder: Path) -> None:
         if done.returncode or not jars.is_dir():
             detail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
             raise EngineError(f"The JVM libraries could not be downloaded. Check the network and try again.\n{detail}")
+        _unpack(jars)
         jars.rename(folder)
+
+
+def _unpack(jars: Path) -> None:
+    """What comes as an archive lies as if it had come as files."""
+    for archive in jars.glob("*.tar.gz"):
+        with tarfile.open(archive) as packed:
+            packed.extractall(jars, filter="data")
+        archive.unlink()

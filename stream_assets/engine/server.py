@@ -27,6 +27,10 @@ from stream_assets.secrets import secret_file
 from stream_assets.settings import Settings
 
 START_TIMEOUT_S = 120
+_AVRO_LIMITS = tuple(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={16 << 20}" for what in ("bytes", "string", "collectionItems")
+)
+"""No value is longer than the largest message. Avro believes the lengths it reads, and a wrong one would take all of the heap."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,7 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
             (
                 *("-Duser.timezone=UTC", "-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods"),
                 *("-XX:CompileThresholdScaling=5", f"-Dderby.system.home={_folder(settings) / 'scratch'}"),
+                *_AVRO_LIMITS,
             )
         ),
     }

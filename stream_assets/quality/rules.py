@@ -11,7 +11,9 @@ Check = Literal[
     "type", "required", "allowed", "range", "length", "pattern", "format", "window", "expression", "unknown_field"
 ]
 
-RECORD_RULES = tuple(f"validity__record__{name}" for name in ("malformed", "empty", "encoding", "repeated_key"))
+_OF_TEXT = ("malformed", "empty", "encoding", "repeated_key")
+_OF_BYTES = ("unframed", "unknown_schema", "unsupported_schema", "undecodable")
+RECORD_RULES = tuple(f"validity__record__{name}" for name in (*_OF_TEXT, *_OF_BYTES))
 """Rules every record is held to before its fields are looked at; at most one of them is broken."""
 UNKNOWN_FIELD = "validity__record__unknown_field"
 """Broken by a record with a field the contract does not have, where the contract says so."""

@@ -1,10 +1,11 @@
-"""Where Kafka, Postgres and Kafka Connect are: real ones by settings, else our own of this STREAM_HOME."""
+"""Where Kafka, Postgres, Kafka Connect and the schema registry are: real ones by settings, else our own of this STREAM_HOME."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,6 +26,7 @@ class Ports:
     controller: int
     postgres: int
     connect: int
+    registry: int
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,18 @@ class KafkaAddress:
         return f"org.apache.kafka.common.security.{kind} required username={user} password={password};"
 
 
+@dataclass(frozen=True)
+class RegistryAddress:
+    """A schema registry and how to be let in. Its text holds no password."""
+
+    url: str
+    kept: Path
+    """Where schemas are kept for when it is away: ids mean something in one registry only."""
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+
+
 def kafka(settings: Settings) -> KafkaAddress:
     """The cluster of STREAM_KAFKA_BOOTSTRAP, or our own broker."""
     live = settings.live
@@ -98,6 +112,14 @@ def connect_url(settings: Settings) -> str:
     return settings.live.connect_url or f"http://127.0.0.1:{ports(settings).connect}"
 
 
+def schema_registry(settings: Settings) -> RegistryAddress:
+    """The registry of STREAM_SCHEMA_REGISTRY, or our own."""
+    live = settings.live
+    url = live.registry_url or f"http://127.0.0.1:{ports(settings).registry}/apis/ccompat/v7"
+    kept = settings.home / "schemas" / hashlib.sha256(url.encode()).hexdigest()[:12]
+    return RegistryAddress(url, kept, live.registry_user, live.registry_password, live.registry_ca_file)
+
+
 def postgres_password(settings: Settings) -> str:
     """The password of our own Postgres, made once."""
     return secret_file(postgres_password_file(settings))
@@ -116,17 +138,20 @@ def services_folder(settings: Settings) -> Path:
 def ports(settings: Settings) -> Ports:
     """The ports of our own servers: from STREAM_SERVICES_PORT on, else free ones, chosen on first use and kept."""
     if settings.live.services_port:
-        return Ports(*range(settings.live.services_port, settings.live.services_port + 4))
+        return Ports(*range(settings.live.services_port, settings.live.services_port + len(fields(Ports))))
     file = services_folder(settings) / "ports.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_suffix(".lock")):
-        if not file.exists():
-            file.write_text(json.dumps(asdict(_free_ports())))
-        return Ports(**json.loads(file.read_text()))
+        known = json.loads(file.read_text()) if file.exists() else {}
+        if len(known) < len(fields(Ports)):
+            # A home that was made when there were fewer servers keeps the ports it has.
+            known = asdict(_free_ports()) | known
+            file.write_text(json.dumps(known))
+        return Ports(**known)
 
 
 def _free_ports() -> Ports:
-    probes = [socket.socket() for _ in range(4)]
+    probes = [socket.socket() for _ in fields(Ports)]
     try:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))

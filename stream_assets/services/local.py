@@ -16,6 +16,7 @@ from stream_assets.services.addresses import Ports, ports, services_folder
 from stream_assets.services.broker import broker_answers, broker_command, prepare_broker
 from stream_assets.services.connect import connect_answers, connect_command, prepare_connect
 from stream_assets.services.postgres import postgres_answers, postgres_command, prepare_postgres, system_user
+from stream_assets.services.registry import prepare_registry, registry_answers, registry_command
 from stream_assets.settings import Settings
 
 START_TIMEOUT_S = 120
@@ -36,6 +37,8 @@ class Service:
     port: Callable[[Ports], int]
     end_by: signal.Signals = signal.SIGTERM
     user: Callable[[], str | None] = lambda: None
+    is_extra: bool = False
+    """Not everybody needs it: it belongs to the servers of a home once it was asked for by name."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,22 @@ SERVICES = (
         lambda settings: "STREAM_CONNECT_URL" if settings.live.connect_url else None,
         lambda at: at.connect,
     ),
+    Service(
+        "registry",
+        prepare_registry,
+        registry_command,
+        registry_answers,
+        lambda settings: "STREAM_SCHEMA_REGISTRY" if settings.live.registry_url else None,
+        lambda at: at.registry,
+        is_extra=True,
+    ),
 )
 """In the order they are started: Connect needs Kafka."""
 
 
 def up(settings: Settings, names: Iterable[str] = (), *, report: Report = lambda *_: None) -> list[ServiceState]:
     """Start these servers (all, if none is named) unless they run, and wait until each answers."""
-    for service in _chosen(names):
+    for service in _chosen(settings, names):
         if other := service.replaced_by(settings):
             report(service.name, f"not started: {other} is set")
             continue
@@ -97,22 +109,23 @@ def up(settings: Settings, names: Iterable[str] = (), *, report: Report = lambda
 
 def down(settings: Settings, names: Iterable[str] = (), *, report: Report = lambda *_: None) -> None:
     """Stop these servers (all, if none is named), the last started first."""
-    for service in reversed(_chosen(names)):
+    for service in reversed(_chosen(settings, names)):
         was_up = process.end(_folder(settings, service), by=service.end_by, timeout_s=30)
         report(service.name, "stopped" if was_up else "was not running")
 
 
 def status(settings: Settings, names: Iterable[str] = ()) -> list[ServiceState]:
     """How these servers stand. Asks each for a sign of life."""
-    return [_state(settings, service) for service in _chosen(names)]
+    return [_state(settings, service) for service in _chosen(settings, names)]
 
 
-def _chosen(names: Iterable[str]) -> list[Service]:
+def _chosen(settings: Settings, names: Iterable[str]) -> list[Service]:
     wanted = list(names)
     if strange := set(wanted) - {service.name for service in SERVICES}:
         known = ", ".join(service.name for service in SERVICES)
         raise ServiceError(f"There is no service called {min(strange)}: there are {known}.")
-    return [service for service in SERVICES if service.name in wanted or not wanted]
+    usual = [s for s in SERVICES if not s.is_extra or _folder(settings, s).exists()]
+    return [service for service in SERVICES if service.name in wanted] or usual
 
 
 def _bring_up(settings: Settings, service: Service, folder: Path, report: Report) -> None:

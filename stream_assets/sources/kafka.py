@@ -18,7 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from stream_assets.errors import DeliveryError
-from stream_assets.services.addresses import KafkaAddress
+from stream_assets.services.addresses import KafkaAddress, RegistryAddress
+from stream_assets.sources.avro import decode, schema_ids
+from stream_assets.sources.registry import find_schemas
 from stream_assets.sources.topics import TIMEOUT_S, admin_client, unreachable
 
 Offsets = Mapping[int, int]
@@ -149,11 +151,30 @@ def require_kept(marks: Marks, first: Offsets) -> None:
         )
 
 
-def read_messages(spark: SparkSession, address: KafkaAddress, topic: str, part: Slice, *, group: str) -> DataFrame:
-    """The messages of a slice as received, in the columns of Bronze."""
+def read_messages(
+    spark: SparkSession, address: KafkaAddress, topic: str, part: Slice, *, group: str, registry: RegistryAddress | None
+) -> DataFrame:
+    """The messages of a slice as received, in the columns of Bronze; those of a registry's schemas also as text."""
+    messages = _messages(spark, address, topic, part, group)
+    told = decode(messages, find_schemas(registry, schema_ids(messages))) if registry else _as_text(messages)
+    return told.select(
+        "_raw",
+        "_raw_bytes",
+        "_decoding",
+        F.lit(None).cast("string").alias("_header"),
+        F.concat_ws("/", "topic", "partition").alias("_source"),
+        F.col("offset").alias("_position"),
+        F.to_date("timestamp").alias("_delivery_date"),
+        F.col("timestamp").alias("_ingested_at"),
+        F.col("key").alias("_message_key"),
+        F.col("headers").alias("_message_headers"),
+    )
+
+
+def _messages(spark: SparkSession, address: KafkaAddress, topic: str, part: Slice, group: str) -> DataFrame:
     asked = {p for p, end in part.end.items() if end > part.first[p]}
     client = {f"kafka.{name}": value for name, value in address.for_java().items()}
-    messages = (
+    return (
         spark.read.format("kafka")
         .options(**client)
         .option("kafka.isolation.level", "read_committed")
@@ -166,16 +187,14 @@ def read_messages(spark: SparkSession, address: KafkaAddress, topic: str, part: 
         .option("includeHeaders", "true")
         .load()
     )
+
+
+def _as_text(messages: DataFrame) -> DataFrame:
     text = F.col("value").cast("string")
     is_text = F.call_function("is_valid_utf8", text)
     return messages.select(
+        "*",
         F.when(is_text, text).otherwise(F.call_function("make_valid_utf8", text)).alias("_raw"),
         F.when(~is_text, F.col("value")).alias("_raw_bytes"),
-        F.lit(None).cast("string").alias("_header"),
-        F.concat_ws("/", "topic", "partition").alias("_source"),
-        F.col("offset").alias("_position"),
-        F.to_date("timestamp").alias("_delivery_date"),
-        F.col("timestamp").alias("_ingested_at"),
-        F.col("key").alias("_message_key"),
-        F.col("headers").alias("_message_headers"),
+        F.lit(None).cast("string").alias("_decoding"),
     )

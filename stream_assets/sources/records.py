@@ -20,6 +20,8 @@ from stream_assets.engine.expressions import balanced
 from stream_assets.sources.files import header_names
 
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+DECODED = "avro"
+"""What `_decoding` says of a record that was read from bytes; anything else is the rule it broke. Text has none."""
 _BOM = "\ufeff"
 _MARK = "_end of record"
 _LONE_SURROGATE = (
@@ -38,19 +40,24 @@ def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str | Non
     parsed = _by_format(
         rows, headers, lambda some: _parse_csv(some, contract, headers), lambda some: _parse_json(some, contract)
     )
-    broken = problem(F.col("_whole"), F.col("_repeats"), is_half=_is_half(contract))
+    # Bronze that was landed before there was Avro has no such column.
+    decoding = F.col("_decoding") if "_decoding" in rows.columns else None
+    broken = problem(F.col("_whole"), F.col("_repeats"), is_half=_is_half(contract), decoding=decoding)
     return parsed.select(*rows.columns, "_record", "_unknown", broken.alias("_problem"))
 
 
-def problem(is_whole: Expr, repeats: Expr, *, is_half: Expr | None = None) -> Expr:
+def problem(is_whole: Expr, repeats: Expr, *, is_half: Expr | None = None, decoding: Expr | None = None) -> Expr:
     """The rule that a record as a whole breaks, or null."""
-    is_text = F.col("_raw_bytes").isNull() & ~(_has_half_character() if is_half is None else is_half)
-    return F.when(
+    decoding = F.lit(None).cast("string") if decoding is None else decoding
+    is_utf8 = F.col("_raw_bytes").isNull() | decoding.isNotNull()
+    is_text = is_utf8 & ~(_has_half_character() if is_half is None else is_half)
+    of_text = F.when(
         ~(is_whole & is_text),
         F.when(~is_text, F.lit("validity__record__encoding"))
         .when(_is_blank(), F.lit("validity__record__empty"))
         .otherwise(F.lit("validity__record__malformed")),
     ).when(repeats, F.lit("validity__record__repeated_key"))
+    return F.when(decoding != DECODED, F.concat(F.lit("validity__record__"), decoding)).otherwise(of_text)
 
 
 def _by_format(

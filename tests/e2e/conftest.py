@@ -136,6 +136,13 @@ def broker(servers_home: Settings) -> Settings:
 
 
 @pytest.fixture(scope="session")
+def registry(broker: Settings) -> Settings:
+    """A running schema registry beside the broker: the settings of their home."""
+    local.up(broker, ["registry"])
+    return broker
+
+
+@pytest.fixture(scope="session")
 def services(broker: Settings) -> Settings:
     """Kafka, Postgres and Kafka Connect, all running: the settings of their home."""
     local.up(broker)

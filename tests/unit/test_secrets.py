@@ -32,7 +32,9 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
     assert not (tmp_path / "secrets").exists()
 
 
-@pytest.mark.parametrize("secret", ["STREAM_PII_SALT", "STREAM_ALERT_WEBHOOK_SECRET"])
+@pytest.mark.parametrize(
+    "secret", ["STREAM_PII_SALT", "STREAM_ALERT_WEBHOOK_SECRET", "STREAM_SCHEMA_REGISTRY_PASSWORD"]
+)
 def test_secrets_are_left_out_of_what_is_passed_on(secret: str, tmp_path: Path) -> None:
     """The settings that travel with a run hold no secret."""
     settings = Settings.from_env({"STREAM_HOME": str(tmp_path), secret: "canary-secret"})

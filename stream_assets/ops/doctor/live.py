@@ -1,4 +1,4 @@
-"""The live part of the doctor: broker, Postgres and Kafka Connect, the topics of the contracts, the tables that are followed.
+"""The live part of the doctor: broker, Postgres, Kafka Connect and schema registry, the topics of the contracts, the tables that are followed.
 
 A line for every fault. What depends on a server that does not answer is not looked at: it would only say the same again.
 """
@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from stream_assets.contracts.load import load_contracts
-from stream_assets.contracts.model import Contract, Server
+from stream_assets.contracts.model import AVRO, Contract, Server
 from stream_assets.errors import ServiceError
 from stream_assets.ops.doctor.checks import Line, State
-from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, services_folder
+from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, schema_registry, services_folder
 from stream_assets.settings import Settings
 from stream_assets.sources import connect, postgres
 from stream_assets.sources.capture import CaptureState, capture, captured, find_slot, look, megabytes
+from stream_assets.sources.registry import ask_for_types
 from stream_assets.sources.topics import Topic, compare_topic, topic_names, topic_of
 
 PATIENCE_S = 5
@@ -26,7 +27,7 @@ def examine_live(settings: Settings) -> Iterator[Line]:
     """The servers of contracts that do not come as files, if there are any on this machine or in the settings."""
     live = settings.live
     is_known = (services_folder(settings) / "ports.json").exists() or live.services_port
-    if not (is_known or live.kafka_bootstrap or live.postgres_dsn or live.connect_url):
+    if not (is_known or live.kafka_bootstrap or live.postgres_dsn or live.connect_url or live.registry_url):
         yield Line("live services", "ok", "none yet: everything comes as files")
         return
     topics: set[str] = set()
@@ -34,6 +35,8 @@ def examine_live(settings: Settings) -> Iterator[Line]:
     contracts = load_contracts(settings.contracts).values()
     needed = {kind for contract in contracts for kind in _needs(contract.server(settings.server))}
     yield from (_server_line(name, fault, is_needed=name in needed) for name, fault in faults.items())
+    if live.registry_url or any(AVRO in contract.formats for contract in contracts):
+        yield _server_line("registry", _fault(_ask_registry, settings, topics), is_needed="registry" in needed)
     if not faults["kafka"]:
         streamed = [(c, s) for c in contracts for s in c.live_servers if s.kind == "kafka"]
         yield from chain.from_iterable(_topic(settings, *dataset, topics) for dataset in streamed)
@@ -57,6 +60,10 @@ def _ask_connect(settings: Settings, _: set[str]) -> None:
     connect.connector_state(connect_url(settings), "stream-doctor")
 
 
+def _ask_registry(settings: Settings, _: set[str]) -> None:
+    ask_for_types(schema_registry(settings))
+
+
 SERVERS: Mapping[str, Callable[[Settings, set[str]], None]] = {
     "kafka": _ask_kafka,
     "postgres": _ask_postgres,
@@ -76,7 +83,9 @@ def _needs(server: Server) -> tuple[str, ...]:
     """The servers without which a dataset of such a server cannot be read."""
     if server.kind == "postgres":
         return ("kafka", "postgres", "connect") if server.options.get("pattern", "log") == "log" else ("postgres",)
-    return ("kafka",) if server.kind == "kafka" else ()
+    if server.kind == "kafka":
+        return ("kafka", "registry") if server.format == AVRO else ("kafka",)
+    return ()
 
 
 def _server_line(name: str, fault: str, *, is_needed: bool) -> Line:

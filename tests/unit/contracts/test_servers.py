@@ -34,6 +34,11 @@ def test_a_contract_needs_no_files(tmp_path: Path) -> None:
     assert (made.files, made.landing_path, made.formats) == (None, "", {"json"})
 
 
+def test_messages_are_json_unless_they_are_avro(tmp_path: Path) -> None:
+    assert contract(tmp_path, with_server(LIVE)).server("live").format == "json"
+    assert contract(tmp_path, with_server(LIVE | {"format": "avro"})).server("live").format == "avro"
+
+
 @pytest.mark.parametrize(
     ("made", "field"),
     [

@@ -57,6 +57,15 @@ def test_who_has_files_only_is_not_asked_for_servers(settings: Settings) -> None
         "Kafka Connect does not answer at http://127.0.0.1:1",
     )
     assert "stream services up" in found["connect"].remedy
+    assert "registry" not in found
+
+
+def test_a_schema_registry_is_looked_at_once_it_is_named(settings: Settings) -> None:
+    named = replace(settings, live=replace(settings.live, registry_url="http://127.0.0.1:1", kafka_bootstrap="[::1]:1"))
+    found = next(found for found in examine_live(named) if found.part == "registry")
+    assert found.state == "warn"
+    assert found.text.startswith("The schema registry does not answer at http://127.0.0.1:1")
+    assert "STREAM_SCHEMA_REGISTRY" in found.remedy
 
 
 def test_a_missing_file_of_a_table_is_a_failure(settings: Settings) -> None:
