@@ -15,6 +15,7 @@ from datetime import date
 from typing import Any
 
 from pyspark import StorageLevel
+from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -201,11 +202,15 @@ def count_groups(rows: DataFrame) -> list[Row]:
         rows.groupBy("_delivery_date", "_event_date", "_source")
         .agg(
             F.count(F.lit(1)).alias("records"),
-            F.coalesce(F.sum(F.octet_length("_raw")), F.lit(0)).alias("bytes"),
+            F.sum(_bytes("_raw") + _bytes("_raw_bytes")).alias("bytes"),
             F.date_format(F.max("_ingested_at"), "yyyy-MM-dd'T'HH:mm:ss.SSSxxx").alias("arrived"),
         )
         .collect()
     )
+
+
+def _bytes(column: str) -> Expr:
+    return F.coalesce(F.octet_length(column), F.lit(0))
 
 
 def _entries(known: Mapping[str, Mapping[str, Any]], groups: Sequence[Row], part: Slice) -> dict[str, dict[str, Any]]:
