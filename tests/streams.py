@@ -105,7 +105,7 @@ def arrive(
     )
     absent = {
         name: F.lit(None).cast(table.columns[name][0])
-        for name in ("_raw_bytes", "_header", "_message_key", "_message_headers")
+        for name in ("_raw_bytes", "_decoding", "_header", "_message_key", "_message_headers")
     }
     stamped = stamp(received.withColumns(absent), contract, []).withColumns(
         {"_run_id": F.lit("test"), "_contract_version": F.lit(contract.version)}
