@@ -30,7 +30,7 @@ from stream_assets.settings import Settings
 from stream_assets.silver.audit import VERDICT, audit_table, failed_gates
 from stream_assets.silver.conform import NOTHING, Spread, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
-from stream_assets.silver.resolve import fates, with_resolved
+from stream_assets.silver.resolve import as_open, fates, with_resolved
 from stream_assets.sources.changes import ALL_KEYS
 from stream_assets.sources.corrections import split_superseded
 
@@ -338,10 +338,12 @@ def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: E
     """Replace these days in quarantine. Days that never had a rejected row and have none now need no commit."""
     table = quarantine_table(task.settings, task.contract)
     in_days = delta.in_days("_event_date", task.days)
-    size = delta.size_of(table, task.days) + delta.Size(sum(e["quarantined"] for e in entries.values()), task.bytes_in)
+    held = delta.size_of(table, task.days)
+    size = held + delta.Size(sum(entry["quarantined"] for entry in entries.values()), task.bytes_in)
     if size.rows:
         open_rows = rejected(conformed).where(in_days).withColumn("_quarantined_at", F.current_timestamp())
-        rows = with_resolved(open_rows, spark.table(table.qualified).where(in_days), fate)
+        before = spark.table(table.qualified).where(in_days)
+        rows = with_resolved(open_rows, before, fate) if held.rows else as_open(open_rows)
         commit = Commit(task.run_id, task.contract.name, "quarantine", task.contract.version, entries)
         delta.replace_days(table, rows, days=task.days, commit=commit, size=size)
 

@@ -25,6 +25,12 @@ def fates(conformed: DataFrame, superseded: DataFrame | None, contract: Contract
     return found if superseded is None else found.union(superseded.select(*PLACE, F.lit("corrected")))
 
 
+def as_open(rejected: DataFrame) -> DataFrame:
+    """Rejected rows, with nothing resolved about them."""
+    nothing = {"_resolved_at": F.lit(None).cast("timestamp"), "_resolution": F.lit(None).cast("string")}
+    return rejected.withColumns(nothing)
+
+
 def with_resolved(rejected: DataFrame, before: DataFrame, fate: DataFrame) -> DataFrame:
     """The rejected rows of some days, and those that quarantine had there before and that are rejected no more."""
     resolved = (
@@ -37,5 +43,4 @@ def with_resolved(rejected: DataFrame, before: DataFrame, fate: DataFrame) -> Da
             }
         )
     )
-    nothing = {"_resolved_at": F.lit(None).cast("timestamp"), "_resolution": F.lit(None).cast("string")}
-    return rejected.withColumns(nothing).unionByName(resolved.drop("_fate"), allowMissingColumns=True)
+    return as_open(rejected).unionByName(resolved.drop("_fate"), allowMissingColumns=True)
