@@ -252,6 +252,8 @@ def write_here(
     try:
         return retry_conflicts(write)
     except DeltaError as error:
+        if is_lost_race(str(error)):
+            raise
         raise LakeError(f"{path} could not be written, and is as it was: {error}") from error
 
 
