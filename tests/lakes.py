@@ -4,17 +4,20 @@ Tables are read with delta-rs, as any other tool would: what Spark says of its o
 """
 
 import json
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from stream_assets.bronze.land import Landing, land
 from stream_assets.contracts.model import Contract
+from stream_assets.engine import delta
 from stream_assets.engine.session import LAYERS
 from stream_assets.settings import Settings
 from stream_assets.silver.refine import Refinement, refine
@@ -37,6 +40,11 @@ def forget_tables(spark: SparkSession) -> None:
         for table in spark.sql(f"show tables in `{layer}`").collect():
             kind = "view" if layer == "gold" and table.tableName in views else "table"
             spark.sql(f"drop {kind} if exists `{layer}`.`{table.tableName}`")
+
+
+def mix_writers(monkeypatch: pytest.MonkeyPatch, chance: random.Random) -> None:
+    """Let Spark write this and delta-rs that, as chance has it, whatever the size."""
+    monkeypatch.setattr(delta.Size, "is_small", property(lambda _: chance.random() < 0.5))
 
 
 def deliver(lake: Settings, path: str, content: bytes | str) -> Path:

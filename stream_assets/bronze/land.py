@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +14,6 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
-from stream_assets.engine.files import count_by
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import read_ledger
@@ -241,7 +239,6 @@ def count_records(
     table: delta.Table, days: Sequence[date], *, version: int | None = None
 ) -> dict[tuple[date, date], int]:
     """Records per delivery day and event day, as of a version if one is given."""
-    delivered = pc.field("_delivery_date").isin(pa.array(days, pa.date32()))
     is_corrected = pc.starts_with(pc.field("_source"), PREFIX)  # pyright: ignore[reportAttributeAccessIssue] made at run time
-    columns, within = ("_delivery_date", "_event_date"), delta.in_days("_delivery_date", days)
-    return count_by(table.path, columns, delivered & ~is_corrected, within=within, version=version) if days else {}
+    columns = ("_delivery_date", "_event_date")
+    return delta.count_by_day(table.path, columns, of=columns[0], days=days, but=is_corrected, version=version)

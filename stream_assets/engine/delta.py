@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from stream_assets.engine.failures import is_lost_race
-from stream_assets.engine.files import files_in
+from stream_assets.engine.files import count_by, files_in
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import newest_version
 from stream_assets.engine.session import quoted
@@ -159,6 +160,23 @@ def size_of(table: Table, days: Iterable[date] | None = None) -> Size:
     wanted = None if days is None else {day.isoformat() for day in days}
     files = [file for file in files_in(table.path) if wanted is None or file.day in wanted]
     return Size(sum(file.rows for file in files), UNPACKED * sum(file.bytes for file in files))
+
+
+def count_by_day(
+    path: str,
+    columns: Sequence[str],
+    *,
+    of: str,
+    days: Sequence[date],
+    but: pc.Expression | None = None,
+    version: int | None = None,
+) -> dict[tuple[Any, ...], int]:
+    """Rows of these days by the values of some small columns, except some, counted in the files of a table."""
+    if not days:
+        return {}
+    wanted = pc.field(of).isin(pa.array(days, pa.date32()))
+    where = wanted if but is None else wanted & ~but
+    return count_by(path, columns, where, within=in_days(of, days), version=version)
 
 
 def in_days(column: str, days: Iterable[date]) -> str:

@@ -12,15 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import CHANGES, Contract
 from stream_assets.engine import delta
-from stream_assets.engine.files import count_by
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import newest_version, read_ledger, read_positions
@@ -270,9 +267,8 @@ def _release(task: Task, conformed: DataFrame, entries: Entries) -> None:
 
 def count_bronze(settings: Settings, contract: Contract, days: Sequence[date]) -> dict[str, int]:
     """Records Bronze holds per event day, counted in its files by another reader than the one that refines them."""
-    happened = pc.field("_event_date").isin(pa.array(days, pa.date32()))
-    path, within = settings.table_path("bronze", contract.name), delta.in_days("_event_date", days)
-    found = count_by(path, ["_event_date"], happened, within=within) if days else {}
+    path = settings.table_path("bronze", contract.name)
+    found = delta.count_by_day(path, ["_event_date"], of="_event_date", days=days)
     return {day.isoformat(): found.get((day,), 0) for day in days}
 
 

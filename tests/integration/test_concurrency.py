@@ -20,7 +20,7 @@ from stream_assets.engine import delta
 from stream_assets.engine.server import connect
 from stream_assets.settings import Settings
 from tests.documents import contract, document
-from tests.lakes import as_lines, deliver, land_days, ledger, refine_days, rows
+from tests.lakes import as_lines, deliver, land_days, ledger, mix_writers, refine_days, rows
 
 FIRST, SECOND = date(2025, 3, 2), date(2025, 3, 3)
 ROUNDS = int(os.environ.get("STREAM_ROUNDS", "1"))
@@ -35,11 +35,6 @@ def another(spark: SparkSession, lake: Settings) -> Iterator[SparkSession]:
     session.stop()
 
 
-def by_chance(monkeypatch: pytest.MonkeyPatch, chance: random.Random) -> None:
-    """Let Spark write this and delta-rs that, as chance has it, whatever the size."""
-    monkeypatch.setattr(delta.Size, "is_small", property(lambda _: chance.random() < 0.5))
-
-
 def reading(key: str, day: date, pieces: int = 0, hour: int = 10) -> dict[str, Any]:
     return {"reading_id": key, "taken_at": f"{day}T{hour:02}:00:00Z", "pieces": pieces}
 
@@ -48,7 +43,7 @@ def test_two_sessions_do_the_same_first_day(
     lake: Settings, spark, another, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even the tables exist: both create, land and refine at once, and neither fails nor doubles anything."""
-    by_chance(monkeypatch, random.Random(1))
+    mix_writers(monkeypatch, random.Random(1))
     law = contract(tmp_path)
     deliver(lake, f"readings/{FIRST}/part.jsonl", as_lines([reading(f"r{n}", FIRST) for n in range(20)] + [{"bad": 1}]))
 
@@ -67,7 +62,7 @@ def test_a_backfill_and_a_live_load_at_once(
     lake: Settings, spark, another, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older day is refined while the next one, with late records for it, lands and is refined: nothing is lost."""
-    by_chance(monkeypatch, random.Random(2))
+    mix_writers(monkeypatch, random.Random(2))
     law = contract(tmp_path, document(maxLateness=2))
     delivered: list[str] = []
 
@@ -154,7 +149,7 @@ def test_a_slow_refinement_does_not_undo_a_newer_one(
         refine_days(another, lake, law, *landing.touched)
 
     interrupt(monkeypatch, newer)
-    by_chance(monkeypatch, random.Random(kind))
+    mix_writers(monkeypatch, random.Random(kind))
     refine_days(spark, lake, law, FIRST)
     found = rows(lake, "silver", "readings")
     assert {(row["reading_id"], row["pieces"]): row["_event_date"] for row in found} == expected

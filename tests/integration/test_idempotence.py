@@ -12,10 +12,20 @@ from typing import Any
 
 import pytest
 
-from stream_assets.engine import delta
 from stream_assets.settings import Settings
 from tests.documents import contract, document
-from tests.lakes import as_lines, contents, deliver, forget_tables, lake_at, land_days, ledger, refine_days, version
+from tests.lakes import (
+    as_lines,
+    contents,
+    deliver,
+    forget_tables,
+    lake_at,
+    land_days,
+    ledger,
+    mix_writers,
+    refine_days,
+    version,
+)
 
 DAYS = [date(2025, 3, 2) + timedelta(days=n) for n in range(4)]
 
@@ -62,7 +72,7 @@ def test_any_order_and_repetition_gives_the_same_tables(
     """However the days were landed and refined before: once what was touched is refined, the tables are those of one range run."""
     law = contract(tmp_path, document(datasetKind=kind, maxLateness=2))
     chance = random.Random(f"{kind} 1")
-    monkeypatch.setattr(delta.Size, "is_small", property(lambda _: chance.random() < 0.5))
+    mix_writers(monkeypatch, chance)
     changed = 1
     for day, records in enumerate(deliveries):
         write(lake, day, first_shape(records) if day == changed else records, when=1_700_000_000 + day)

@@ -66,7 +66,7 @@ def shatter(spark: SparkSession, shop: Settings, asset: str, day: date) -> None:
         options = {"replaceWhere": where, "dataChange": "false"}
         rows.write.format("delta").mode("overwrite").options(**options).save(path)
 
-    delta.retry_conflicts(write)
+    delta.commit_by_spark(path, write)
 
 
 def litter(shop: Settings, asset: str, number: int) -> Path:
