@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -31,7 +30,7 @@ from bench.ways import Stream, environment
 from stream_assets.contracts.load import load_contracts
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.log import read_ledger
-from stream_assets.engine.session import open_session
+from stream_assets.engine.session import kept, open_session
 from stream_assets.quality.evaluate import FORMATS
 from stream_assets.quality.judge import judge
 from stream_assets.quality.rules import RECORD_RULES, Rule, build_rules
@@ -86,11 +85,10 @@ class Job:
         bronze = read_bronze(self.spark, bare, self.days)
         spread = Spread(1, 1 + self.rows // ROWS_PER_TASK)
         # Kept, as refining keeps them: otherwise the optimizer pushes filters down and parses again for each.
-        rows = conform(bronze, bare, headers=[], salt=SALT, spread=spread).persist(StorageLevel.MEMORY_AND_DISK)
-        stamps = {"_run_id": F.lit("bench"), "_contract_version": F.lit(bare.version)}
-        written = accepted(rows).withColumns(stamps).select(*table.columns).write.format("delta").mode("overwrite")
-        written.partitionBy("_event_date").save(str(self.stream.root / "bare"))
-        rows.unpersist()
+        with kept(conform(bronze, bare, headers=[], salt=SALT, spread=spread)) as rows:
+            stamps = {"_run_id": F.lit("bench"), "_contract_version": F.lit(bare.version)}
+            written = accepted(rows).withColumns(stamps).select(*table.columns).write.format("delta").mode("overwrite")
+            written.partitionBy("_event_date").save(str(self.stream.root / "bare"))
 
     def measure(self, work: Callable[[], None]) -> Cost:
         """The median of some rounds, after one for the compiler; the engine's CPU time and ours."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -24,6 +23,7 @@ from stream_assets.contracts.model import AVRO, Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import Ledger, read_positions, read_whole_ledger, recent_entries
+from stream_assets.engine.session import kept
 from stream_assets.errors import DeliveryError
 from stream_assets.services.addresses import KafkaAddress, kafka, schema_registry
 from stream_assets.settings import Settings
@@ -162,8 +162,7 @@ def land_until(follow: Follower, until: Offsets) -> Iterable[Step]:
 def _land(follow: Follower, ledger: Ledger, positions: Positions, part: Slice) -> Step | None:
     """Land one slice in one commit; None if another landing was quicker."""
     after = replace(positions, offsets={**positions.offsets, **part.end})
-    rows = follow.read(part).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with kept(follow.read(part)) as rows:
         groups = count_groups(rows)
         size = delta.Size(sum(row["records"] for row in groups), sum(row["bytes"] for row in groups))
         entries = _entries(ledger.days, groups, part)
@@ -181,8 +180,6 @@ def _land(follow: Follower, ledger: Ledger, positions: Positions, part: Slice) -
             delta.append_once(follow.table, rows, commit=commit, token=token, size=size)
             if not _is_ours(follow, after):
                 return None
-    finally:
-        rows.unpersist()
     return Step(
         sum(row["records"] for row in groups),
         tuple(sorted({row["_delivery_date"] for row in groups})),

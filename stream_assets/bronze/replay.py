@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from stream_assets.bronze.follow import Follower, Step, count_groups, fingerprint, follower
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.log import Ledger
+from stream_assets.engine.session import kept
 from stream_assets.errors import DeliveryError
 from stream_assets.settings import Settings
 from stream_assets.sources.kafka import Offsets, Positions, Slice, offsets_at, require_kept, require_same_topic
@@ -51,16 +51,13 @@ def _slice(first: Offsets, positions: Positions) -> Slice:
 def _replace(follow: Follower, ledger: Ledger, positions: Positions, part: Slice) -> Step:
     if not part.size:
         return Step(0, (), ())
-    rows = follow.read(part).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with kept(follow.read(part)) as rows:
         held = count_groups(_held(follow, part))
         found = count_groups(rows)
         entries = _entries(ledger.days, held, found, follow.run_id)
         after = replace(positions, generation=positions.generation + 1)
         commit = follow.commit(ledger, after, entries)
         delta.replace_where(follow.table, rows, where=_where(follow.topic, part), commit=commit, token=positions.token)
-    finally:
-        rows.unpersist()
     if follow.ledger().positions != after.to_page():
         raise DeliveryError(f"{follow.topic} was landed at the same moment, so nothing was replayed. Try again.")
     both = [*held, *found]

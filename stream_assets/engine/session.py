@@ -7,10 +7,13 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from uuid import uuid4
 
 from pyarrow import fs
+from pyspark import StorageLevel
 from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
@@ -105,6 +108,20 @@ def tables_in(settings: Settings, layer: str) -> list[str]:
 def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
     """The file system of a folder or an object-store URI, and the path in it."""
     return fs.FileSystem.from_uri(place) if "://" in place else (fs.LocalFileSystem(), place)
+
+
+@contextmanager
+def kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """The rows, computed once and kept while inside.
+
+    Spark knows kept rows by their plan, which names the tables they come from and not their versions, and gives them to every
+    session: to another run, to the next one if this one is killed. A filter that nobody else has makes the plan ours alone.
+    """
+    ours = rows.where(F.lit(uuid4().hex).isNotNull()).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield ours
+    finally:
+        ours.unpersist()
 
 
 @contextmanager

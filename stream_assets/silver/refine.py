@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,6 +20,7 @@ from stream_assets.engine import delta
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import newest_version, read_ledger, read_positions
+from stream_assets.engine.session import kept
 from stream_assets.errors import LakeError, MovedError
 from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
@@ -210,8 +210,7 @@ def _refine(spark: SparkSession, task: Task) -> Done:
     replaced = _per_day(superseded) if superseded else {}
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
-    conformed = conformed.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with kept(conformed) as conformed:
         entries = _with_superseded(_entries(conformed, task), replaced)
         landed = count_bronze(task.settings, contract, task.days)
         stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
@@ -233,8 +232,6 @@ def _refine(spark: SparkSession, task: Task) -> Done:
             _publish(spark, task, stamped, commit, silver_was)
             _release(task, stamped, entries)
         return Done(entries, withheld, landed)
-    finally:
-        conformed.unpersist()
 
 
 def _settled(task: Task, guilty: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:

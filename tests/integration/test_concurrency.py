@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.dataframe import DataFrame
 
 from stream_assets.engine import delta
 from stream_assets.engine.server import connect
@@ -160,6 +162,26 @@ def test_a_slow_refinement_does_not_undo_a_newer_one(
     if kind == "entity":
         current = {row["reading_id"]: (row["pieces"], row["valid_to"]) for row in found if row["is_current"]}
         assert current["k"] == (2, None)
+
+
+@pytest.mark.parametrize("kind", ["event", "entity", "reference"])
+def test_nobody_uses_the_rows_another_run_keeps(
+    kind: str, lake: Settings, spark, another, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run dies while it keeps what it computed of a day. The day is delivered anew: the next run sees that, on the same server."""
+    law = contract(tmp_path, document(datasetKind=kind))
+    deliver(lake, f"readings/{FIRST}/part.jsonl", as_lines([reading("a", FIRST)]))
+    land_days(another, lake, law, FIRST)
+    with monkeypatch.context() as dying:
+        dying.setattr(DataFrame, "unpersist", lambda rows: rows)
+        dying.setattr(delta, "_write", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            refine_days(another, lake, law, FIRST)
+    deliver(lake, f"readings/{FIRST}/part.jsonl", as_lines([reading("a", FIRST, 1), reading("b", FIRST, 2)]))
+    land_days(spark, lake, law, FIRST)
+    refined = refine_days(spark, lake, law, FIRST)
+    assert not refined.withheld
+    assert {(row["reading_id"], row["pieces"]) for row in rows(lake, "silver", "readings")} == {("a", 1), ("b", 2)}
 
 
 def test_two_days_of_an_entity_at_once(lake: Settings, spark, another, tmp_path: Path) -> None:
