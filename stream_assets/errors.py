@@ -7,6 +7,7 @@ StreamError
 ├── EngineError          Java, jars or the Spark server
 ├── DeliveryError        a landing zone that cannot be read safely
 ├── ServiceError         Kafka, Postgres, Kafka Connect or the schema registry
+│   └── AwayError        it does not answer, and may the next time
 ├── LakeError            a table that refuses what was asked of it
 │   └── MovedError       it has changed since rows that depend on it were computed
 └── ChannelError         an alert that could not be handed over
@@ -43,6 +44,10 @@ class DeliveryError(StreamError):
 
 class ServiceError(StreamError):
     """A server that streams need cannot be started, reached or trusted."""
+
+
+class AwayError(ServiceError):
+    """A server that streams need does not answer. The next attempt may find it."""
 
 
 class LakeError(StreamError):

@@ -141,17 +141,17 @@ def expected_per_minute(phases: Iterable[Phase]) -> list[tuple]:
 
 def revenue(settings: Settings) -> list[tuple]:
     """What `revenue_by_store` serves."""
-    return _served(settings, "revenue_by_store", "store_id", "window_start", "total_revenue", "order_count")
+    return served(settings, "revenue_by_store", "store_id", "window_start", "total_revenue", "order_count")
 
 
 def per_minute(settings: Settings) -> list[tuple]:
     """What `orders_per_minute` serves."""
-    return _served(settings, "orders_per_minute", "channel", "window_start", "order_count")
+    return served(settings, "orders_per_minute", "channel", "window_start", "order_count")
 
 
 def late(settings: Settings) -> list[tuple]:
     """What `revenue_by_store` put aside."""
-    return _served(settings, "revenue_by_store_late", "event_time", "missed_windows")
+    return served(settings, "revenue_by_store_late", "event_time", "missed_windows")
 
 
 def landed(settings: Settings) -> list[tuple]:
@@ -164,7 +164,8 @@ def receipts(sent: Iterable[Sent]) -> list[tuple]:
     return sorted((s.source, s.offset, (s.value or b"").decode()) for s in sent)
 
 
-def _served(settings: Settings, view: str, *columns: str) -> list[tuple]:
+def served(settings: Settings, view: str, *columns: str) -> list[tuple]:
+    """Some columns of what a view serves."""
     return _rows(settings, "live", view, *columns)
 
 

@@ -13,7 +13,15 @@ import grpc
 from deltalake.exceptions import DeltaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-from stream_assets.errors import ContractError, DeliveryError, EngineError, LakeError, SettingsError, StreamError
+from stream_assets.errors import (
+    AwayError,
+    ContractError,
+    DeliveryError,
+    EngineError,
+    LakeError,
+    SettingsError,
+    StreamError,
+)
 
 Failure = Literal["transient", "data", "code"]
 
@@ -34,6 +42,7 @@ _LOST_RACE = (
 """Signs of a write that came second; the next attempt may come first."""
 _BY_CLASS: tuple[tuple[type[Exception], Failure], ...] = (
     (EngineError, "transient"),
+    (AwayError, "transient"),
     (DeliveryError, "data"),
     (LakeError, "data"),
     (ContractError, "code"),
@@ -68,6 +77,6 @@ def is_lost_race(text: str) -> bool:
     return any(sign in text for sign in _LOST_RACE)
 
 
-def is_gone(text: str) -> bool:
-    """Whether the text of an error means that the server, and not the query, failed."""
-    return any(sign in text for sign in _SERVER_GONE)
+def is_gone(error: object) -> bool:
+    """Whether an error, or its text, means that the server failed and not the query. What we say ourselves is of other servers."""
+    return not isinstance(error, StreamError) and any(sign in str(error) for sign in _SERVER_GONE)

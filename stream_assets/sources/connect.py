@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import quote
 
-from stream_assets.errors import ServiceError
+from stream_assets.errors import AwayError, ServiceError
 
 TIMEOUT_S = 30
 BUSY_S = 60
@@ -120,7 +120,7 @@ def _ask_once(url: str, method: str, path: str, body: Any, missing: Any) -> Any:
         refused = BusyError if error.code == HTTPStatus.CONFLICT else ServiceError
         raise refused(f"Kafka Connect refused {method} {path} ({error.code}): {_message(error)}") from error
     except OSError as error:
-        raise ServiceError(
+        raise AwayError(
             f"Kafka Connect does not answer at {url}. Start ours with `stream services up`, or correct STREAM_CONNECT_URL."
         ) from error
 

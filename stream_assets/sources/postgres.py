@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from stream_assets.errors import ServiceError
+from stream_assets.errors import AwayError, ServiceError
 from stream_assets.sources.debezium import Capture
 
 CONNECT_TIMEOUT_S = 5
@@ -40,7 +40,7 @@ def connection(dsn: str) -> Iterator[psycopg.Connection]:
         opened = psycopg.connect(dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
     except psycopg.OperationalError as error:
         reason = str(error).strip().splitlines()[-1].rpartition(": ")[2]
-        raise ServiceError(
+        raise AwayError(
             f"Postgres cannot be reached ({reason}). Start ours with `stream services up`, or correct STREAM_POSTGRES_DSN."
         ) from None
     with opened:

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from stream_assets.errors import ServiceError
+from stream_assets.errors import AwayError, ServiceError
 from stream_assets.services.addresses import RegistryAddress
 from stream_assets.sources.avro_schema import Schema
 
@@ -92,17 +92,36 @@ def _ask(address: RegistryAddress, path: str) -> Any:
         login = base64.b64encode(f"{address.user}:{address.password or ''}".encode()).decode()
         # Not to be repeated to another server that this one may point to.
         request.add_unredirected_header("Authorization", f"Basic {login}")
-    context = ssl.create_default_context(cafile=address.ca_file) if address.url.startswith("https") else None
+    context = _trusted(address) if address.url.startswith("https") else None
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=context) as answer:  # noqa: S310
             return json.load(answer)
     except urllib.error.HTTPError as error:
         raise _refusal(address, path, error) from error
     except (OSError, ValueError) as error:
+        raise _no_answer(address, error) from error
+
+
+def _trusted(address: RegistryAddress) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=address.ca_file)
+    except OSError as error:
         raise ServiceError(
-            f"The schema registry does not answer at {address.url} ({error}). Start ours with `stream services up registry`, or "
-            "correct STREAM_SCHEMA_REGISTRY."
+            f"STREAM_SCHEMA_REGISTRY_CA_FILE: {address.ca_file} cannot be used ({error}). Give a file of certificates (PEM)."
         ) from error
+
+
+def _no_answer(address: RegistryAddress, error: OSError | ValueError) -> ServiceError:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return ServiceError(
+            f"The schema registry at {address.url} cannot prove who it is ({reason.verify_message}). Give the certificates that its own is "
+            "signed by in STREAM_SCHEMA_REGISTRY_CA_FILE, or correct STREAM_SCHEMA_REGISTRY."
+        )
+    return AwayError(
+        f"The schema registry does not answer at {address.url} ({error}). Start ours with `stream services up registry`, or correct "
+        "STREAM_SCHEMA_REGISTRY."
+    )
 
 
 def _refusal(address: RegistryAddress, path: str, error: urllib.error.HTTPError) -> ServiceError:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # its documentation imports them so
 )
 
 from stream_assets.contracts.model import CHANGES, Contract, Server
-from stream_assets.errors import ServiceError
+from stream_assets.errors import AwayError, ServiceError
 from stream_assets.services.addresses import KafkaAddress
 from stream_assets.settings import Settings
 
@@ -121,9 +121,9 @@ def admin_client(address: KafkaAddress) -> AdminClient:
     return AdminClient({**address.for_clients(), **patience, "log_level": "0"})
 
 
-def unreachable(address: KafkaAddress, error: KafkaException) -> ServiceError:
+def unreachable(address: KafkaAddress, error: KafkaException) -> AwayError:
     """What to tell when the cluster does not answer."""
-    return ServiceError(
+    return AwayError(
         f"Kafka at {address.bootstrap} does not answer ({error.args[0].str()}). Start our own with `stream services up`, or correct "
         "STREAM_KAFKA_BOOTSTRAP and the settings beside it."
     )

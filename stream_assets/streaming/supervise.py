@@ -131,9 +131,9 @@ class Supervisor:
                 self._tell()
             self.losses = 0
         except _FAULTS as error:
-            if not is_gone(str(error)) and not isinstance(error, StreamError):
+            if not is_gone(error) and not isinstance(error, StreamError):
                 raise
-            self._lose_engine(str(error))
+            self._lose_engine(error)
 
     def _tell(self) -> None:
         """Say how everything is doing: to `status`, and what changed to whoever watches."""
@@ -174,9 +174,9 @@ class Supervisor:
         try:
             self._look_after(spark, watched, is_paused=is_paused)
         except _FAULTS as error:
-            if is_gone(str(error)):
+            if is_gone(error):
                 raise
-            watched.facts.error = _short(str(error))
+            watched.facts.error = _short(error)
 
     def _look_after(self, spark: SparkSession, watched: _Watched, *, is_paused: bool) -> None:
         if is_paused:
@@ -187,7 +187,7 @@ class Supervisor:
         elif not watched.query.isActive:
             error = watched.query.exception()
             watched.query = None
-            self._failed(watched, str(error or "ended by itself"))
+            self._failed(watched, error or "ended by itself")
         else:
             self._note(spark, watched)
 
@@ -199,15 +199,15 @@ class Supervisor:
             trigger = f"{int(self.settings.trigger_seconds * 1000)} milliseconds"
             watched.query = self.streams.start(spark, name, processingTime=trigger)
         except _FAULTS as error:
-            if is_gone(str(error)):
+            if is_gone(error):
                 raise
-            self._failed(watched, str(error))
+            self._failed(watched, error)
             return
         watched.facts.restarts += watched.started_at is not None
         watched.started_at = time.monotonic()
         watched.facts.state, watched.facts.error = "running", None
 
-    def _failed(self, watched: _Watched, error: str) -> None:
+    def _failed(self, watched: _Watched, error: object) -> None:
         """Wait longer each time; never give up: what a stream waits for may come."""
         was_healthy = watched.facts.state == "running" and _since(watched.started_at) > PATIENCE_S
         watched.failures = 1 if was_healthy else watched.failures + 1
@@ -236,7 +236,7 @@ class Supervisor:
             watched.noted_at = time.monotonic()
         watched.facts.error = None
 
-    def _lose_engine(self, error: str) -> None:
+    def _lose_engine(self, error: object) -> None:
         """The engine is gone, and every query with it. The next round opens a session on a new one."""
         self.spark = None
         for watched in self.watched.values():
@@ -257,7 +257,7 @@ class Supervisor:
                 facts.seen_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             except _FAULTS as error:
                 failures += 1
-                facts.state, facts.error, facts.restarts = "waiting", _short(str(error)), facts.restarts + 1
+                facts.state, facts.error, facts.restarts = "waiting", _short(error), facts.restarts + 1
             pause = min(LONGEST_PAUSE_S, 2.0**failures) if failures else self.settings.trigger_seconds - _since(began)
             self.stopping.wait(max(0.0, pause))
 
@@ -267,7 +267,7 @@ class Supervisor:
             try:
                 self._rest(watched)
             except (PySparkException, grpc.RpcError) as error:
-                watched.facts.error = _short(str(error))
+                watched.facts.error = _short(error)
         if self.spark is not None:
             with suppress(PySparkException, grpc.RpcError):
                 self.spark.stop()
@@ -282,8 +282,8 @@ def _since(moment: float | None) -> float:
     return time.monotonic() - moment if moment is not None else 0.0
 
 
-def _short(error: str) -> str:
+def _short(error: object) -> str:
     """One line that says what happened, for people."""
     if is_gone(error):
         return "The engine went away and is started again."
-    return next(iter(error.strip().splitlines()), "failed")[:500]
+    return next(iter(str(error).strip().splitlines()), "failed")[:500]

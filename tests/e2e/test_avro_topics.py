@@ -1,59 +1,25 @@
 """Topics in Avro, on a real broker and a real schema registry, written by Confluent's own serializer."""
 
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 from stream_assets.bronze.follow import catch_up, follower
 from stream_assets.bronze.replay import replay
-from stream_assets.contracts.model import Contract
 from stream_assets.errors import ServiceError
 from stream_assets.services import local
 from stream_assets.settings import Settings
 from stream_assets.sources import registry as registries
 from stream_assets.streaming.events import sound_events
-from tests.brokers import Sent, live_contract, send, topic_of
+from tests.brokers import live_contract, send, topic_of
 from tests.lakes import SALT, refine_days, rows
+from tests.registries import LATER, NOW, Writer, as_sent, landed
 
-NOW = datetime.now(UTC).replace(microsecond=123_000)
 TODAY = NOW.date()
-FIELDS: list[dict[str, Any]] = [
-    {"name": "reading_id", "type": "string"},
-    {"name": "taken_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-    {"name": "amount", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}]},
-    {"name": "pieces", "type": ["null", "long"], "default": None},
-]
-LATER = [
-    {"name": "due_date", "type": ["null", {"type": "int", "logicalType": "date"}], "default": None},
-    {"name": "text", "type": {"type": "enum", "name": "Word", "symbols": ["low", "high"]}, "default": "low"},
-    {"name": "is_final", "type": "boolean", "default": False},
-    {"name": "detail", "type": {"type": "map", "values": "int"}, "default": {}},
-]
-
-
-class Writer:
-    """Readings as a producer with Confluent's serializer writes them."""
-
-    def __init__(self, live: Settings, law: Contract, *more: dict[str, Any]) -> None:
-        schema = {"type": "record", "name": "Reading", "namespace": "lab", "fields": [*FIELDS, *more]}
-        client = SchemaRegistryClient({"url": live.live.registry_url})
-        self.serialize = AvroSerializer(client, json.dumps(schema))
-        self.place = SerializationContext(topic_of(law), MessageField.VALUE)
-
-    def __call__(self, number: int, **more: Any) -> bytes:
-        record = {"reading_id": f"r{number}", "taken_at": NOW, "amount": Decimal(number) / 100, "pieces": number}
-        written = self.serialize(record | more, self.place)
-        assert written
-        return written
 
 
 @pytest.fixture
@@ -62,14 +28,6 @@ def avro(live: Settings, registry: Settings) -> Iterator[Settings]:
     registries._fetch.cache_clear()
     yield live
     local.up(registry, ["registry"])
-
-
-def landed(lake: Settings) -> list[tuple[str, int, bytes | None]]:
-    return sorted((r["_source"], r["_position"], r["_raw_bytes"]) for r in rows(lake, "bronze", "readings"))
-
-
-def as_sent(sent: list[Sent]) -> list[tuple[str, int, bytes | None]]:
-    return sorted((s.source, s.offset, s.value) for s in sent)
 
 
 def test_records_of_changing_schemas_reach_silver(spark: SparkSession, avro: Settings, tmp_path: Path) -> None:
