@@ -18,7 +18,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from stream_assets.bronze.land import Landing, bronze_table, count_records, stamp
+from stream_assets.bronze.land import Landing, bronze_table, count_records, counted_bytes, stamp
 from stream_assets.contracts.model import AVRO, Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
@@ -225,7 +225,7 @@ def _entry(before: Mapping[str, Any], rows: Sequence[Row], part: Slice) -> dict[
     arrived = max(row["arrived"] for row in rows)
     return {
         "rows_in": before.get("rows_in", 0) + sum(row["records"] for row in rows),
-        "bytes_in": before.get("bytes_in", 0) + sum(row["bytes"] for row in rows),
+        **counted_bytes(before, sum(row["bytes"] for row in rows)),
         "arrived": max(arrived, before.get("arrived") or ""),
         "files": fingerprint(before, f"{sorted(part.first.items())}-{sorted(part.end.items())}"),
         "delivered": before.get("delivered", before.get("files")),

@@ -185,6 +185,12 @@ def _ledger_entry(delivery: Delivery) -> dict:
     }
 
 
+def counted_bytes(before: Mapping[str, Any], more: int) -> dict[str, int]:
+    """The bytes of a day that got more of them; none if part of it was landed before anybody counted: unknown stays unknown."""
+    is_known = not before or "bytes_in" in before
+    return {"bytes_in": before.get("bytes_in", 0) + more} if is_known else {}
+
+
 def delivered_files(entry: Mapping[str, Any]) -> str | None:
     """The fingerprint of the files landed on a day."""
     return entry.get("delivered", entry.get("files"))

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stream_assets.bronze.land import Landing, bronze_table, count_records, stamp
+from stream_assets.bronze.land import Landing, bronze_table, count_records, counted_bytes, stamp
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
@@ -57,7 +57,7 @@ def look_up(
         )
         rows = _rows(spark, contract, run_id, look, found, first)
         # Of two looks that go on from one, one is written.
-        size = delta.Size(len(found), sum(len(event) for _, event in found))
+        size = delta.Size(len(found), _bytes(found))
         delta.append_once(table, rows, commit=commit, token=(f"table:{contract.name}", looks), size=size)
     return _landing(table, ledger, sorted({*days, *([today] if found else [])}), bool(found) and today)
 
@@ -89,13 +89,17 @@ def _entry(before: Mapping[str, Any], look: Look, found: Sequence[tuple[str, str
     text = f"{before.get('files')}+{look.position}+{len(found)}+{look.at.isoformat()}"
     return {
         "rows_in": before.get("rows_in", 0) + len(found),
-        "bytes_in": before.get("bytes_in", 0) + sum(len(event) for _, event in found),
+        **counted_bytes(before, _bytes(found)),
         "arrived": look.at.isoformat(),
         "files": f"table:{hashlib.sha256(text.encode()).hexdigest()[:16]}",
         "sources": {},
         "unreadable": {},
         "from_topic": True,
     }
+
+
+def _bytes(found: Sequence[tuple[str, str]]) -> int:
+    return sum(len(event.encode()) for _, event in found)
 
 
 def _text(moment: datetime | None) -> str | None:

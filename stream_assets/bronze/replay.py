@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from stream_assets.bronze.follow import Follower, Step, count_groups, fingerprint, follower
+from stream_assets.bronze.land import counted_bytes
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.log import Ledger
@@ -85,17 +86,21 @@ def _entries(
 ) -> dict[str, dict[str, Any]]:
     """The entries of the touched days: less what was held, more what was found."""
     change: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    size: dict[str, int] = defaultdict(int)
     for rows, sign in ((held, -1), (found, 1)):
         for row in rows:
-            change[row["_delivery_date"].isoformat()][row["_source"]] += sign * row["records"]
-    return {day: _entry(known.get(day, {}), sources, run_id) for day, sources in change.items()}
+            day = row["_delivery_date"].isoformat()
+            change[day][row["_source"]] += sign * row["records"]
+            size[day] += sign * row["bytes"]
+    return {day: _entry(known.get(day, {}), sources, size[day], run_id) for day, sources in change.items()}
 
 
-def _entry(before: Mapping[str, Any], change: Mapping[str, int], run_id: str) -> dict[str, Any]:
+def _entry(before: Mapping[str, Any], change: Mapping[str, int], size: int, run_id: str) -> dict[str, Any]:
     sources = {s: before.get("sources", {}).get(s, 0) + change.get(s, 0) for s in {*before.get("sources", {}), *change}}
     kept = {name: value for name, value in before.items() if name not in ("run_id", "version")}
     return kept | {
         "rows_in": before.get("rows_in", 0) + sum(change.values()),
+        **counted_bytes(before, size),
         "sources": {source: n for source, n in sources.items() if n},
         "files": fingerprint(before, f"replay {run_id}"),
         "from_topic": True,
