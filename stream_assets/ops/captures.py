@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -21,6 +22,9 @@ from stream_assets.sources.capture import (
     megabytes,
 )
 
+PATIENCE_S = 5.0
+"""What a server may take to say how it is. Dagster gives a sensor a minute, and alerts of all kinds wait for this look."""
+STATUS = "stream services status"
 EXPECTED = f"changes flow, and the slot keeps less than {MAX_RETAINED_BYTES >> 20} MB of log"
 
 
@@ -29,21 +33,31 @@ def watch_captures(settings: Settings, contracts: Sequence[Contract]) -> Watch:
     followed = {name: pair for name, pair in captured(contracts).items() if pair[0].server(settings.server) == pair[1]}
 
     def watch(_: Incidents) -> list[Condition]:
-        return [c for pair in followed.values() for c in _look(settings, *pair)]
+        found, problem, until = list[Condition](), "", time.monotonic() + PATIENCE_S
+        for contract, server in followed.values():
+            # All are asked of the same servers: one that keeps silent is not waited for again for each of them.
+            if problem and time.monotonic() > until:
+                found.append(_condition(contract, "error", problem, STATUS))
+            else:
+                conditions, problem = _look(settings, contract, server)
+                found += conditions
+        return found
 
     return watch
 
 
-def _look(settings: Settings, contract: Contract, server: Server) -> list[Condition]:
+def _look(settings: Settings, contract: Contract, server: Server) -> tuple[list[Condition], str]:
+    """What is wrong with a capture, and why nobody could say, if so."""
     wanted = capture(contract, server)
     try:
-        return capture_conditions([(contract, look(settings, wanted))])
+        return capture_conditions([(contract, look(settings, wanted, PATIENCE_S))]), ""
     except ServiceError as error:
+        condition = _condition(contract, "error", str(error), STATUS)
         with suppress(ServiceError):
             if (slot := find_slot(settings, wanted)) and slot.retained_bytes > MAX_RETAINED_BYTES:
                 found = f"{error} Meanwhile the slot keeps {megabytes(slot)} of log on the source's disk"
-                return [_condition(contract, "critical", found, "stream services status")]
-        return [_condition(contract, "error", str(error), "stream services status")]
+                condition = _condition(contract, "critical", found, STATUS)
+        return [condition], str(error)
 
 
 def capture_conditions(found: Iterable[tuple[Contract, CaptureState]]) -> list[Condition]:

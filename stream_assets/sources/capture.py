@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import Producer
-
 from stream_assets.contracts.model import Contract, Server
 from stream_assets.errors import ServiceError
 from stream_assets.services.addresses import connect_url, kafka, postgres_dsn
@@ -19,6 +17,7 @@ from stream_assets.sources.changes import TRUNCATE
 from stream_assets.sources.connect import ConnectorState
 from stream_assets.sources.debezium import Capture, capture_of, connector_config
 from stream_assets.sources.postgres import Slot
+from stream_assets.sources.publish import publish
 from stream_assets.sources.topics import Topic, ensure_topic, topic_name, topic_of
 
 MAX_RETAINED_BYTES = 512 << 20
@@ -120,10 +119,10 @@ def _wait(settings: Settings, wanted: Capture) -> CaptureState:
         time.sleep(0.5)
 
 
-def look(settings: Settings, wanted: Capture) -> CaptureState:
+def look(settings: Settings, wanted: Capture, patience_s: float | None = None) -> CaptureState:
     """How a capture stands."""
     slot = find_slot(settings, wanted)
-    return CaptureState(wanted, connect.connector_state(connect_url(settings), wanted.connector), slot)
+    return CaptureState(wanted, connect.connector_state(connect_url(settings), wanted.connector, patience_s), slot)
 
 
 def find_slot(settings: Settings, wanted: Capture) -> Slot | None:
@@ -173,12 +172,6 @@ def _publish_end(settings: Settings, wanted: Capture, position: int) -> None:
     now = time.time_ns() // 1000
     source = {"lsn": position, "ts_us": now, "ts_ms": now // 1000, "snapshot": "false", "connector": "stream"}
     event = {"before": None, "after": None, "op": TRUNCATE, "ts_ms": now // 1000, "source": source}
-    failed: list[str] = []
-    producer = Producer({**kafka(settings).for_clients(), "enable.idempotence": "true", "log_level": "0"})
     # Compaction keeps the last message of a key: every such mark has one of its own.
     key = json.dumps({"truncate": position})
-    producer.produce(
-        wanted.topic, json.dumps(event), key, on_delivery=lambda error, _: failed.append(str(error)) if error else None
-    )
-    if producer.flush(30) or failed:
-        raise ServiceError(f"Kafka did not take the mark for {wanted.topic}: {failed or 'no answer'}. Try again.")
+    publish(kafka(settings), [(wanted.topic, key, json.dumps(event).encode())])

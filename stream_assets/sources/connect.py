@@ -46,9 +46,9 @@ def register(url: str, name: str, config: Mapping[str, str]) -> None:
     _ask(url, "PUT", f"/connectors/{quote(name)}/resume")
 
 
-def connector_state(url: str, name: str) -> ConnectorState:
+def connector_state(url: str, name: str, patience_s: float | None = None) -> ConnectorState:
     """How a connector and its one task stand: as bad as the worse of both."""
-    found = _ask(url, "GET", f"/connectors/{quote(name)}/status", missing={})
+    found = _ask(url, "GET", f"/connectors/{quote(name)}/status", missing={}, patience_s=patience_s)
     if not found:
         return ABSENT
     parts = [found["connector"], *found["tasks"]]
@@ -94,25 +94,27 @@ def _reason(trace: str) -> str:
 _REQUIRED: Any = object()
 
 
-def _ask(url: str, method: str, path: str, body: Any = None, *, missing: Any = _REQUIRED) -> Any:
+def _ask(
+    url: str, method: str, path: str, body: Any = None, *, missing: Any = _REQUIRED, patience_s: float | None = None
+) -> Any:
     """Ask, and ask again while the worker is dividing its work or taking in a change: it answers 409 for those moments."""
-    deadline = time.monotonic() + BUSY_S
+    deadline = time.monotonic() + (patience_s or BUSY_S)
     while True:
         try:
-            return _ask_once(url, method, path, body, missing)
+            return _ask_once(url, method, path, body, missing, patience_s or TIMEOUT_S)
         except BusyError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
 
 
-def _ask_once(url: str, method: str, path: str, body: Any, missing: Any) -> Any:
+def _ask_once(url: str, method: str, path: str, body: Any, missing: Any, timeout_s: float) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310 settings allow only http and https
         f"{url}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
             return json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         if error.code == HTTPStatus.NOT_FOUND and missing is not _REQUIRED:

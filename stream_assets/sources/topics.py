@@ -149,14 +149,27 @@ def _create(admin: AdminClient, topic: Topic) -> bool:
     return True
 
 
+def read_config(address: KafkaAddress, name: str) -> dict[str, str]:
+    """How a topic is configured, by the cluster's word."""
+    try:
+        return _config_of(admin_client(address), name)
+    except KafkaException as error:
+        raise unreachable(address, error) from error
+
+
+def _config_of(admin: AdminClient, name: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    found = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+    return {name: str(entry.value) for name, entry in found.items()}
+
+
 def _differences(admin: AdminClient, topic: Topic) -> dict[str, tuple[str, str]]:
-    resource = ConfigResource(ResourceType.TOPIC, topic.name)
-    config = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+    config = _config_of(admin, topic.name)
     partitions = admin.list_topics(topic.name, timeout=TIMEOUT_S).topics[topic.name].partitions
     replicas = min((len(partition.replicas) for partition in partitions.values()), default=0)
     pairs = {
         "partitions": (str(topic.partitions), str(len(partitions))),
         "replication": (str(topic.replication), str(replicas)),
-        **{name: (wanted, str(config[name].value)) for name, wanted in topic.config.items()},
+        **{name: (wanted, config[name]) for name, wanted in topic.config.items()},
     }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -1,17 +1,23 @@
 """What people are told about captured tables."""
 
+import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stream_assets.contracts.model import Contract
+from stream_assets.ops import captures
 from stream_assets.ops.alerts.message import repair
 from stream_assets.ops.captures import capture_conditions
+from stream_assets.settings import Settings
+from stream_assets.sources import postgres
 from stream_assets.sources.capture import MAX_RETAINED_BYTES, CaptureState
 from stream_assets.sources.connect import ABSENT, ConnectorState
 from stream_assets.sources.debezium import Capture
 from stream_assets.sources.postgres import Slot
-from tests.documents import contract
+from tests.documents import bend, contract, document
 
 CAPTURE = Capture("readings", "public", "readings", "lab.readings.changes", "initial", needs_full_rows=True)
 RUNNING = ConnectorState("RUNNING")
@@ -51,3 +57,29 @@ def test_a_copy_needs_no_slot(tmp_path: Path) -> None:
     assert CaptureState(copy, RUNNING, None).problem is None
     (condition,) = capture_conditions([(contract(tmp_path), CaptureState(copy, ConnectorState("FAILED"), None))])
     assert condition.severity == "error"
+
+
+def test_servers_that_keep_silent_are_not_waited_for_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All alerts wait for this look: with a Postgres that takes connections and says nothing, ten captures take as long as one."""
+    monkeypatch.setattr(captures, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(postgres, "CONNECT_TIMEOUT_S", 2)
+    laws = [_followed(tmp_path, f"accounts_{n}") for n in range(10)]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        dsn = f"postgresql://reader@127.0.0.1:{silent.getsockname()[1]}/shop"
+        settings = Settings.from_env(
+            {"STREAM_HOME": str(tmp_path), "STREAM_SERVER": "live", "STREAM_POSTGRES_DSN": dsn}
+        )
+        began = time.monotonic()
+        found = captures.watch_captures(settings, laws)({})
+    assert time.monotonic() - began < 8
+    assert [condition.subject for condition in found] == [f"bronze/{law.name}" for law in laws]
+    assert all("Postgres cannot be reached" in condition.found for condition in found)
+
+
+def _followed(folder: Path, name: str) -> Contract:
+    made = document(datasetKind="entity")
+    made["name"] = made["schema"][0]["name"] = name
+    place = {"host": "settings", "port": 5432, "database": "shop", "schema": "public"}
+    return contract(folder / name, bend(made, "servers.1", {"server": "live", "type": "postgres", **place}))

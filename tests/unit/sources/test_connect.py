@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from stream_assets.errors import ServiceError
+from stream_assets.errors import AwayError, ServiceError
 from stream_assets.sources import connect
 
 Worker = Callable[..., str]
@@ -58,6 +59,14 @@ def test_a_worker_that_stays_busy_is_told(worker: Worker, monkeypatch: pytest.Mo
     monkeypatch.setattr(connect, "BUSY_S", 0.1)
     with pytest.raises(ServiceError, match=r"409.*stale configuration"):
         connect.restart(worker(BUSY), "shop")
+
+
+def test_whoever_only_looks_waits_no_longer_than_they_want(worker: Worker) -> None:
+    """A worker that stays busy, and one that takes the question and keeps silent."""
+    with pytest.raises(ServiceError, match="409"):
+        connect.connector_state(worker(BUSY), "shop", patience_s=0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(AwayError, match="does not answer"):
+        connect.connector_state(f"http://127.0.0.1:{silent.getsockname()[1]}", "shop", patience_s=0.2)
 
 
 def test_a_refusal_is_not_repeated(worker: Worker) -> None:
