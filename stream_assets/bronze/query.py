@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -18,6 +20,7 @@ from stream_assets.engine.log import Ledger, read_positions, recent_entries
 from stream_assets.services.addresses import postgres_dsn
 from stream_assets.settings import Settings
 from stream_assets.sources import postgres
+from stream_assets.sources.erasures import names_erased, read_tombstones
 from stream_assets.sources.tables import Look, changes_of, look_at
 
 RECEIVED = (
@@ -40,6 +43,8 @@ def look_up(
         look = look_at(database, contract, server, since)
     known = _known(spark, table, look.at, is_whole=is_whole)
     key = [contract.column(name).source for name in contract.key]
+    if gone := read_tombstones(settings):
+        look, known = _without(look, known, key, lambda row: names_erased(row, contract, gone, settings))
     found = list(changes_of(look, known, key, is_whole=is_whole))
     today = look.at.astimezone(UTC).date()
     if found or look.newest != since:
@@ -60,6 +65,15 @@ def look_up(
         size = delta.Size(len(found), _bytes(found))
         delta.append_once(table, rows, commit=commit, token=(f"table:{contract.name}", looks), size=size)
     return _landing(table, ledger, sorted({*days, *([today] if found else [])}), bool(found) and today)
+
+
+def _without(
+    look: Look, known: Mapping[str, str], key: Sequence[str], is_erased: Callable[[Mapping[str, Any]], bool]
+) -> tuple[Look, Mapping[str, str]]:
+    """As if people who were erased had never been in the table, nor in Bronze."""
+    rows = tuple(row for row in look.rows if not is_erased(json.loads(row.content)))
+    kept = {k: v for k, v in known.items() if not is_erased(dict(zip(key, json.loads(k), strict=True)))}
+    return replace(look, rows=rows), kept
 
 
 def _known(spark: SparkSession, table: delta.Table, at: datetime, *, is_whole: bool) -> dict[str, str]:

@@ -24,6 +24,10 @@ def erase(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it. Without this, only what would be removed is shown.")
     ] = False,
+    tombstones: Annotated[
+        bool,
+        typer.Option("--tombstones", help="Also publish messages without a value that end theirs on compacted topics."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Remove a person from Bronze, Silver, quarantine, Gold and live tables, with their past, and look through every file after.
@@ -41,8 +45,9 @@ def erase(
     spark = open_session(settings)
     with Console(stderr=True).status("Looking through every table …"):
         found = trace(spark, settings, contracts, person)
-        told: dict[str, Any] = {"removed": removed(found), "landing": found.landing, "executed": yes}
-        told |= remove(spark, settings, contracts, found, reason=reason) if yes else {}
+        topics = {on.topic: {"messages": on.messages, "can_end": len(on.keys) * on.can_end} for on in found.topics}
+        told: dict[str, Any] = {"removed": removed(found), "landing": found.landing, "topics": topics, "executed": yes}
+        told |= remove(spark, settings, contracts, found, reason=reason, tombstones=tombstones) if yes else {}
     print(json.dumps(told, indent=2)) if as_json else _show(told)
     sys.exit(0 if told.get("verified", True) else 1)
 
@@ -55,6 +60,9 @@ def _show(told: Mapping[str, Any]) -> None:
     console.print(table)
     if told["landing"]:
         console.print(f"{len(told['landing'])} files of the landing zone name them; landing leaves these records out.")
+    for topic, facts in told["topics"].items() if not told["executed"] else ():
+        ends = f"; --tombstones ends {facts['can_end']} keys of theirs" if facts["can_end"] else ""
+        console.print(f"{topic} has {facts['messages']:,} messages of theirs, which stay{ends}.", soft_wrap=True)
     if not told["executed"]:
         console.print(
             "Nothing was changed. Give --yes to remove this for good: versions that hold it cannot be restored."

@@ -64,15 +64,41 @@ def holders(contract: Contract, subject: str) -> list[Column]:
     return [c for c in contract.record if c.name == subject or (c.references and c.references[1] == subject)]
 
 
-def is_erased(contract: Contract, tombstones: Tombstones, settings: Settings) -> Expr | None:
-    """Whether a record, read into `_record`, is of somebody who was erased. None if the dataset holds nobody's key."""
+def named_in(rows: DataFrame, contract: Contract, column: Column) -> Expr:
+    """Whom a record, read into `_record`, names in a column. A message without a value has a key only: that ends what it named."""
+    named = F.col("_record")[column.name]
+    if "_message_key" not in rows.columns:
+        return named
+    key = F.col("_message_key").cast("string")
+    fields = [F.get_json_object(key, f"{place}['{column.source}']") for place in ("$", "$.payload")]
+    of_key = F.coalesce(*fields, *([key] if contract.key == (column.name,) else []))
+    return F.coalesce(named, F.when(has_no_value(), of_key))
+
+
+def has_no_value() -> Expr:
+    """Whether a message has a key only."""
+    return (F.coalesce("_raw", F.lit("null")) == "null") & F.col("_raw_bytes").isNull()
+
+
+def is_erased(rows: DataFrame, contract: Contract, tombstones: Tombstones, settings: Settings) -> Expr:
+    """Whether a record, read into `_record`, is of somebody who was erased."""
     salt = pii_salt(settings)
     found = [
-        F.sha2(F.concat(F.lit(f"{salt}{subject}="), F.col("_record")[column.name]), 256).isin(*sorted(hashes))
+        F.sha2(F.concat(F.lit(f"{salt}{subject}="), named_in(rows, contract, column)), 256).isin(*sorted(hashes))
         for subject, hashes in tombstones.items()
         for column in holders(contract, subject)
     ]
-    return F.coalesce(reduce(or_, found), F.lit(False)) if found else None
+    return F.coalesce(reduce(or_, found), F.lit(False))
+
+
+def names_erased(record: Mapping[str, Any], contract: Contract, tombstones: Tombstones, settings: Settings) -> bool:
+    """The same, of the row of a table."""
+    return any(
+        subject_hash(settings, subject, str(record[column.source])) in hashes
+        for subject, hashes in tombstones.items()
+        for column in holders(contract, subject)
+        if record.get(column.source) is not None
+    )
 
 
 def split_erased(
@@ -80,9 +106,9 @@ def split_erased(
 ) -> tuple[DataFrame, DataFrame | None]:
     """Received rows without those of people who were erased, and these; None if there can be none."""
     tombstones = read_tombstones(settings)
-    erased = is_erased(contract, tombstones, settings) if tombstones else None
-    if erased is None:
-        return received, None
     names = sorted({c.name for subject in tombstones for c in holders(contract, subject)})
+    if not names:
+        return received, None
+    erased = is_erased(received, contract, tombstones, settings)
     marked = peek(received, contract, names, headers).select(*received.columns, erased.alias("_erased"))
     return marked.where("not _erased").drop("_erased"), marked.where("_erased").drop("_erased")

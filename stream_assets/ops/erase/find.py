@@ -19,7 +19,7 @@ from stream_assets.secrets import pii_salt
 from stream_assets.settings import Settings
 from stream_assets.silver.refine import distinct_headers
 from stream_assets.sources.changes import with_record
-from stream_assets.sources.erasures import holders
+from stream_assets.sources.erasures import has_no_value, holders, named_in
 
 TELLING = 6
 """A shorter value, or a plain number, says nothing in running text: too much else looks like it."""
@@ -58,13 +58,15 @@ def parse_subject(text: str, settings: Settings, contracts: Mapping[str, Contrac
 
 
 def in_bronze(spark: SparkSession, contract: Contract, subject: Subject) -> DataFrame:
-    """Bronze with `_is_theirs`: the record holds their key, or cannot be read and has it in its text."""
+    """Bronze with `_is_theirs`: the record, or the key of a message without one, names them, or cannot be read and has them in its text."""
     bronze = spark.table(f"`bronze`.`{contract.name}`")
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     read = with_record(bronze, contract, headers)
-    theirs = [F.col("_record")[c.name] == subject.value for c in holders(contract, subject.column)]
+    theirs = [named_in(bronze, contract, c) == subject.value for c in holders(contract, subject.column)]
     if subject.in_text:
         theirs.append(F.col("_problem").isNotNull() & F.col("_raw").rlike(subject.in_text))
+        if "_message_key" in bronze.columns:
+            theirs.append(has_no_value() & F.col("_message_key").cast("string").rlike(subject.in_text))
     found = F.coalesce(reduce(or_, theirs), F.lit(False)) if theirs else F.lit(False)
     return read.select(*bronze.columns, "_record", found.alias("_is_theirs"))
 

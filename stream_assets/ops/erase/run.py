@@ -24,7 +24,8 @@ from stream_assets.errors import StreamError
 from stream_assets.ops.erase.find import PLACE, Subject, by_columns, by_text, in_bronze, in_quarantine, personal_values
 from stream_assets.ops.erase.purge import purge
 from stream_assets.ops.erase.scan import scan
-from stream_assets.ops.erase.streams import elsewhere, forget_state, refuse_streams
+from stream_assets.ops.erase.streams import forget_state, refuse_streams, working_files
+from stream_assets.ops.erase.topics import OnTopic, end_messages, find_messages, remaining
 from stream_assets.settings import Settings
 from stream_assets.silver.resolve import OPEN
 from stream_assets.sources.corrections import is_correction
@@ -60,6 +61,7 @@ class Trace:
     values: set[str] = field(default_factory=set)
     """What their records say of them. Never written anywhere."""
     landing: dict[str, int] = field(default_factory=dict)
+    topics: list[OnTopic] = field(default_factory=list)
 
 
 def trace(spark: SparkSession, settings: Settings, contracts: Mapping[str, Contract], subject: Subject) -> Trace:
@@ -88,6 +90,7 @@ def _trace_dataset(spark: SparkSession, settings: Settings, contract: Contract, 
     bronze = in_bronze(spark, contract, subject)
     theirs = bronze.where("_is_theirs")
     found.values |= personal_values(theirs, contract, subject)
+    found.topics += find_messages(settings, contract, bronze)
     places = spark.createDataFrame(
         [tuple(r) for r in theirs.select(*PLACE).collect()], "_source string, _position bigint"
     )
@@ -114,12 +117,22 @@ def _found(settings: Settings, layer: str, name: str, marked: DataFrame) -> list
 
 
 def erase(
-    spark: SparkSession, settings: Settings, contracts: Mapping[str, Contract], found: Trace, *, reason: str
+    spark: SparkSession,
+    settings: Settings,
+    contracts: Mapping[str, Contract],
+    found: Trace,
+    *,
+    reason: str,
+    tombstones: bool = False,
 ) -> dict[str, Any]:
-    """Remove everything found, its past, and prove it. Returns the certificate. Doing it again finishes what was interrupted."""
+    """Remove everything found, its past, and prove it. Returns the certificate. Doing it again finishes what was interrupted.
+
+    With `tombstones`, messages without a value end theirs on compacted topics.
+    """
     refuse_streams(settings)
     certificate = _begin(settings, found, reason)
     write_certificate(settings, certificate)
+    ended = end_messages(settings, found.topics) if tombstones else {}
     certificate["streams_reset"] = forget_state(settings, contracts, found.subject)
     for table in found.tables:
         kept = table.marked.where(~F.col("_is_theirs")).drop("_is_theirs")
@@ -133,7 +146,7 @@ def erase(
     paths = {settings.table_path(layer, name) for layer, name in _places(settings, contracts, found)}
     certificate["old_files_removed"] = sum(purge(path, found.subject.forms) for path in sorted(paths))
     certificate |= _verify(settings, found)
-    certificate["remains"] += elsewhere(settings, contracts, found.subject, certificate["streams_reset"])
+    certificate["remains"] += [*remaining(found.topics, ended), *working_files(settings, certificate["streams_reset"])]
     certificate["finished_at"] = datetime.now(UTC).isoformat(timespec="seconds")
     certificate["place"] = write_certificate(settings, certificate)
     return certificate

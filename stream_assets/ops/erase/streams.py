@@ -1,4 +1,4 @@
-"""What streams know of a person beside their tables: state in checkpoints, which is removed, and messages, which are not ours to remove."""
+"""What streams know of a person beside their tables: state in checkpoints, which is removed, and working files of the engine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from pyarrow import fs
 
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import server
-from stream_assets.engine.log import read_positions
 from stream_assets.engine.session import filesystem_of
 from stream_assets.errors import StreamError
 from stream_assets.ops.erase.find import Subject
 from stream_assets.settings import Settings
 from stream_assets.sources.erasures import holders
-from stream_assets.sources.topics import topic_of
 from stream_assets.streaming.control import Control
 from stream_assets.streaming.load import load_views
 
@@ -49,24 +47,9 @@ def _remove(place: str) -> bool:
     return is_there
 
 
-def elsewhere(
-    settings: Settings, contracts: Mapping[str, Contract], subject: Subject, streams: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """What remains where we must not or cannot remove it: messages on topics, and working files of the engine."""
-    for name, contract in contracts.items():
-        if holders(contract, subject.column) and read_positions(settings.table_path("bronze", name)).positions:
-            for topic in (topic_of(settings, contract, s) for s in contract.live_servers if s.kind == "kafka"):
-                yield {"files": [], "topics": [topic.name], "reason": _kept(topic.config)}
+def working_files(settings: Settings, streams: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What remains in files of the engine that nobody can look into."""
     if streams and server.running(settings):
         scratch = str(settings.home / "spark" / "scratch")
         reason = "encrypted or packed working files of the engine, until it stops: `stream engine stop`"
         yield {"files": [scratch], "reason": reason}
-
-
-def _kept(config: Mapping[str, str]) -> str:
-    """Why a topic keeps its messages, and until when."""
-    if config["cleanup.policy"] == "compact":
-        return "messages of a compacted topic: its producer ends them with a message of their key and no value"
-    days = int(config["retention.ms"]) / 86_400_000
-    until = f"for {days:g} days" if days >= 0 else "for ever, by its retention"
-    return f"messages as received, which Kafka keeps {until}; landing drops them"
