@@ -5,11 +5,14 @@ Tables are read with delta-rs, as any other tool would: what Spark says of its o
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from deltalake import DeltaTable
@@ -22,6 +25,7 @@ from stream_assets.engine.session import LAYERS
 from stream_assets.settings import Settings
 from stream_assets.silver.refine import Refinement, refine
 
+Seen = TypeVar("Seen")
 SALT = "salt-of-the-tests"
 VOLATILE = ("_run_id", "_quarantined_at")
 """Columns that say when and by whom, and so differ between two equal tables."""
@@ -103,3 +107,21 @@ def ledger(lake: Settings, layer: str, name: str) -> dict[str, dict[str, Any]]:
     for commit in sorted(table(lake, layer, name).history(), key=lambda commit: commit["version"]):
         days |= json.loads(commit.get("userMetadata") or "{}").get("days", {})
     return days
+
+
+@contextmanager
+def reading(look: Callable[[], Seen]) -> Iterator[list[Seen]]:
+    """Look again and again beside what happens inside, and at least once; what every look saw. One that fails fails the test."""
+    seen, over = list[Seen](), threading.Event()
+
+    def read() -> None:
+        while not seen or not over.wait(0.1):  # others want the cores too
+            seen.append(look())
+
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(read)
+        try:
+            yield seen
+        finally:
+            over.set()
+        reader.result()

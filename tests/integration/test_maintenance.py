@@ -1,6 +1,5 @@
 """Maintenance beside everything else: rows, ledgers and readers are as without it, and nobody meets a conflict."""
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +18,7 @@ from stream_assets.ops.maintenance.chores import Chore, find_chores
 from stream_assets.ops.maintenance.work import do_chores
 from stream_assets.settings import Settings
 from tests.documents import bend, contract, document
-from tests.lakes import as_lines, deliver, land_days, ledger, refine_days, rows, table
+from tests.lakes import as_lines, deliver, land_days, ledger, reading, refine_days, rows, table
 
 DAYS = [date(2025, 3, n) for n in range(1, 5)]
 TABLES = ("bronze/readings", "silver/readings")
@@ -69,7 +68,7 @@ def test_live_load_backfill_compaction_and_readers_at_once(
     refine_days(sessions[0], lake, before, *DAYS[:2])
     for asset in TABLES:
         shatter(lake, asset, DAYS[0])
-    told, over, seen = ledger(lake, "silver", "readings"), threading.Event(), list[int]()
+    told = ledger(lake, "silver", "readings")
 
     def live() -> None:
         for day in DAYS[2:]:
@@ -79,23 +78,17 @@ def test_live_load_backfill_compaction_and_readers_at_once(
     def compact() -> None:
         list(do_chores(lambda: sessions[2], lake, due(lake), "maintenance"))
 
-    def read() -> None:
-        while not over.is_set():
-            seen.append(len(rows(lake, "silver", "readings", ["reading_id"])))
+    def read() -> int:
+        return len(rows(lake, "silver", "readings", ["reading_id"]))
 
-    with ThreadPoolExecutor(4) as pool:
-        reader = pool.submit(read)
+    with reading(read) as seen, ThreadPoolExecutor(3) as pool:
         jobs = [
             pool.submit(live),
             pool.submit(refine_days, sessions[1], lake, after, *DAYS[:2]),
             pool.submit(compact),
         ]
-        try:
-            for job in jobs:
-                job.result()
-        finally:
-            over.set()
-        reader.result()
+        for job in jobs:
+            job.result()
     for asset in TABLES:
         layer, name = asset.split("/")
         assert len(rows(lake, layer, name)) == 40

@@ -37,6 +37,13 @@ def open_shop(folder: Path) -> Settings:
     return settings
 
 
+def bring(deliveries: Path, to: Settings, day: date) -> None:
+    """Deliver a day."""
+    for dataset in deliveries.iterdir():
+        if (dataset / str(day)).is_dir():
+            shutil.copytree(dataset / str(day), Path(to.landing) / dataset.name / str(day))
+
+
 def ship(shop: Settings, rule: str) -> None:
     """Put another rule of orders in force."""
     file = shop.contracts / "orders.odcs.yaml"
