@@ -63,7 +63,10 @@ FIELDS = {
     "STREAM_KAFKA_PASSWORD": ("unset", "Password for SASL. A secret."),
     "STREAM_KAFKA_CA_FILE": ("the system's", "Certificates (PEM) that the cluster's must be signed by."),
     "STREAM_KAFKA_MAX_RECORDS": ("`500000`", "Records of a topic taken over in one commit; more take several."),
-    "STREAM_SCHEMA_REGISTRY": ("our own", "Schema registry of topics in Avro, `http://…`, with Confluent's interface."),
+    "STREAM_SCHEMA_REGISTRY": (
+        "our own",
+        "Schema registry of topics in Avro or Protobuf, `http://…`, with Confluent's interface.",
+    ),
     "STREAM_SCHEMA_REGISTRY_USER": ("unset", "User name for the schema registry."),
     "STREAM_SCHEMA_REGISTRY_PASSWORD": ("unset", "Password for the schema registry. A secret."),
     "STREAM_SCHEMA_REGISTRY_CA_FILE": ("the system's", "Certificates (PEM) that the registry's must be signed by."),

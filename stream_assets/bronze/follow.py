@@ -19,16 +19,16 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from stream_assets.bronze.land import Landing, bronze_table, count_records, counted_bytes, stamp
-from stream_assets.contracts.model import AVRO, Contract
+from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import Ledger, read_positions, read_whole_ledger, recent_entries
 from stream_assets.engine.session import kept
 from stream_assets.errors import DeliveryError
-from stream_assets.services.addresses import KafkaAddress, kafka, schema_registry
+from stream_assets.services.addresses import KafkaAddress, kafka
 from stream_assets.settings import Settings
 from stream_assets.sources.erasures import split_erased
-from stream_assets.sources.kafka import Marks, Offsets, Positions, Slice, look_at, next_slice, read_messages
+from stream_assets.sources.kafka import Marks, Offsets, Positions, Slice, look_at, next_slice, read_messages, text_of
 from stream_assets.sources.topics import consumer_group, ensure_topic, topic_of
 
 RECORDS_PER_FILE = 100_000
@@ -66,9 +66,8 @@ class Follower:
     def read(self, part: Slice) -> DataFrame:
         """The rows of a slice as Bronze holds them."""
         group = consumer_group(self.contract)
-        is_avro = self.contract.server(self.settings.server).format == AVRO
-        registry = schema_registry(self.settings) if is_avro else None
-        messages = read_messages(self.spark, self.address, self.topic, part, group=group, registry=registry)
+        as_text = text_of(self.settings, self.contract.server(self.settings.server).format)
+        messages = read_messages(self.spark, self.address, self.topic, part, group=group, as_text=as_text)
         messages, _ = split_erased(messages, self.contract, self.settings)
         stamped = stamp(messages.coalesce(1 + part.size // RECORDS_PER_FILE), self.contract, ())
         return stamped.select(

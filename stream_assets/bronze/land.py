@@ -66,7 +66,7 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
     """Bronze has the same columns for every dataset."""
     columns = {
         "_raw": ("string", "The record as received."),
-        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8, or Avro."),
+        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8, or Avro or Protobuf."),
         "_header": ("string", "The header of its CSV file."),
         "_source": ("string", "File it came in, relative to the landing zone; or topic/partition."),
         "_position": ("bigint", "Line (or row) in that file, from 1; or offset."),
@@ -75,7 +75,10 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
         "_key": ("bigint", "Hash of its key, for entities."),
         "_ends_snapshot": ("boolean", "Whether a snapshot of a database's table ends with it."),
         "_ingested_at": ("timestamp", "When the file, or the message, arrived."),
-        "_decoding": ("string", "Avro: `avro` if `_raw` was read from its bytes, else why it could not be."),
+        "_decoding": (
+            "string",
+            "`avro` or `protobuf` if `_raw` was read from its bytes, else why it could not be; null for text.",
+        ),
         "_message_key": ("binary", "Key of its message."),
         "_message_headers": ("array<struct<key:string,value:binary>>", "Headers of its message."),
         "_run_id": ("string", "Run that landed it."),

@@ -18,8 +18,9 @@ FileFormat = Literal["jsonl", "csv", "parquet", "debezium"]
 ServerKind = Literal["local", "kafka", "postgres"]
 CHANGES = "debezium"
 """Format of records that are changes of a row, taken from a database's log."""
-AVRO = "avro"
-"""Format of messages that are written by a schema of a registry."""
+AVRO, PROTOBUF = "avro", "protobuf"
+REGISTERED = (AVRO, PROTOBUF)
+"""Formats of messages that are written by a schema of a registry."""
 Severity = Literal["error", "warning"]
 Strictness = Literal["gate", "warn", "sample"]
 
@@ -126,7 +127,7 @@ class Server:
     name: str
     kind: ServerKind
     format: str = "json"
-    """Of a record as delivered: a `FileFormat`, json or avro for messages, debezium for changes."""
+    """Of a record as delivered: a `FileFormat`, json, avro or protobuf for messages, debezium for changes."""
     path: str = ""
     """Files: folder inside the landing zone."""
     database: str = ""

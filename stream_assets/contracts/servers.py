@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from stream_assets.contracts.draft import Draft, custom_properties, is_number
-from stream_assets.contracts.model import AVRO, CHANGES, ServerKind
+from stream_assets.contracts.model import CHANGES, REGISTERED, ServerKind
 
 SERVER_KINDS: dict[str, ServerKind] = {
     "local": "local",
@@ -18,7 +18,7 @@ SERVER_KINDS: dict[str, ServerKind] = {
 }
 """Types of ODCS servers that can be read, as the model calls them."""
 FILE_FORMATS = ("jsonl", "csv", "parquet", CHANGES)
-MESSAGE_FORMATS = ("json", AVRO)
+MESSAGE_FORMATS = ("json", *REGISTERED)
 PATTERNS = ("log", "timestamp", "full")
 """How changes of a table are found: in the database's log, by a column that dates them, or by comparing all rows."""
 SNAPSHOTS = ("initial", "initial_only", "never", "schema_only")

@@ -67,7 +67,7 @@ def audit_table(settings: Settings, contract: Contract) -> delta.Table:
     kept = {name: kind for name, kind in silver.columns.items() if name not in ("valid_from", "valid_to", "is_current")}
     verdict = {
         "_raw": ("string", "The record as received, if it was rejected."),
-        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8, or Avro."),
+        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8, or Avro or Protobuf."),
         "_violations": ("array<string>", "Every rule it broke; null if it would have been accepted."),
         "_is_duplicate": ("boolean", "Whether a better version of it came."),
     }

@@ -46,7 +46,7 @@ def quarantine_table(settings: Settings, contract: Contract) -> delta.Table:
     """Quarantine has the record as received, every rule it broke, and the trace."""
     columns = {
         "_raw": ("string", "The record as received."),
-        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8, or Avro."),
+        "_raw_bytes": ("binary", "Its bytes, only when they are not valid UTF-8, or Avro or Protobuf."),
         "_violations": ("array<string>", "Every rule it broke."),
         "_quarantined_at": ("timestamp", "When it was put aside."),
         "_resolved_at": ("timestamp", "When it was found to be rejected no more; null while it is."),

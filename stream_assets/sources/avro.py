@@ -17,22 +17,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from stream_assets.sources.avro_schema import Node, Schema, UnsupportedSchemaError, expand
-from stream_assets.sources.records import DECODED, once
+from stream_assets.contracts.model import AVRO
+from stream_assets.sources.avro_schema import Node, expand
+from stream_assets.sources.framed import (
+    HEADER_BYTES,
+    Schema,
+    Schemas,
+    UnsupportedSchemaError,
+    as_received,
+    is_framed,
+    schema_id,
+)
+from stream_assets.sources.records import once
 
-HEADER_BYTES = 5
 _MARK = hashlib.sha256(b"the end of a record").digest()[:16]
 _OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
 _OBJECTS = ("record", "array", "map")
-
-Schemas = Mapping[int, Schema | None]
-"""Schemas by id; None if the registry has no such schema."""
-
-
-def schema_ids(messages: DataFrame) -> set[int]:
-    """The ids of the schemas that these messages say they were written with."""
-    found = messages.where(_is_framed()).select(_schema_id().alias("id")).distinct().collect()
-    return {row["id"] for row in found}
 
 
 def decode(messages: DataFrame, schemas: Schemas) -> DataFrame:
@@ -41,17 +41,12 @@ def decode(messages: DataFrame, schemas: Schemas) -> DataFrame:
     Each of the two steps is a barrier: the optimizer would otherwise read a record again for every use of it.
     """
     nodes = {id_: node for id_, schema in sorted(schemas.items()) if schema and (node := _node(schema))}
-    by_schema = [F.when(_schema_id() == id_, _read(node)).alias(f"_schema_{id_}") for id_, node in nodes.items()]
+    by_schema = [F.when(schema_id() == id_, _read(node)).alias(f"_schema_{id_}") for id_, node in nodes.items()]
     read = once(messages, F.struct(*by_schema)) if by_schema else messages
     told = once(read, F.struct(_told(nodes, schemas).alias("_told")))
-    received, text = F.col("value").cast("string"), F.col("_told.text")
-    is_altered = _replaced(text) > _replaced(received)
-    return told.select(
-        *messages.columns,
-        F.coalesce(text, F.call_function("make_valid_utf8", received)).alias("_raw"),
-        F.col("value").alias("_raw_bytes"),
-        F.when(is_altered, "encoding").otherwise(F.col("_told.decoding")).alias("_decoding"),
-    )
+    text, decoding = F.col("_told.text"), F.col("_told.decoding")
+    is_altered = _replaced(text) > _replaced(F.col("value").cast("string"))
+    return told.select(*as_received(messages, text, F.when(is_altered, "encoding").otherwise(decoding)))
 
 
 def _node(schema: Schema) -> Node | None:
@@ -59,15 +54,6 @@ def _node(schema: Schema) -> Node | None:
         return expand(schema)
     except UnsupportedSchemaError:
         return None
-
-
-def _is_framed() -> Expr:
-    value = F.col("value")
-    return (F.octet_length(value) >= HEADER_BYTES) & (F.substring(value, 1, 1) == F.lit(b"\x00"))
-
-
-def _schema_id() -> Expr:
-    return F.when(_is_framed(), F.conv(F.hex(F.substring(F.col("value"), 2, 4)), 16, 10).cast("bigint"))
 
 
 def _read(node: Node) -> Expr:
@@ -82,16 +68,16 @@ def _read(node: Node) -> Expr:
 def _told(nodes: Mapping[int, Node], schemas: Schemas) -> Expr:
     """Text and decoding of a message: of the schema it names, if that is known and can be read."""
     others = [id_ for id_ in schemas if id_ not in nodes and schemas[id_]]
-    cases = [(_schema_id() == id_, _outcome(F.col(f"_schema_{id_}"), node)) for id_, node in nodes.items()]
-    cases += [(_schema_id() == id_, _refused("unsupported_schema")) for id_ in others]
-    of_nothing = F.when(F.col("value").isNull(), F.lit(None)).when(~_is_framed(), _refused("unframed"))
+    cases = [(schema_id() == id_, _outcome(F.col(f"_schema_{id_}"), node)) for id_, node in nodes.items()]
+    cases += [(schema_id() == id_, _refused("unsupported_schema")) for id_ in others]
+    of_nothing = F.when(F.col("value").isNull(), F.lit(None)).when(~is_framed(), _refused("unframed"))
     known = reduce(lambda so_far, case: so_far.when(*case), cases, of_nothing)
     return known.otherwise(_refused("unknown_schema"))
 
 
 def _outcome(read: Expr, node: Node) -> Expr:
     text = _as_json(_plain(read["record"], node), node)
-    return F.when(read["end"] == F.lit(_MARK), _pair(text, DECODED)).otherwise(_refused("undecodable"))
+    return F.when(read["end"] == F.lit(_MARK), _pair(text, AVRO)).otherwise(_refused("undecodable"))
 
 
 def _refused(rule: str) -> Expr:

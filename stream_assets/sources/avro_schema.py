@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from stream_assets.errors import ServiceError
+from stream_assets.sources.framed import Schema, UnsupportedSchemaError
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
 MAX_TYPES = 5_000
@@ -25,10 +25,6 @@ _LOGICAL = {
     ("long", "local-timestamp-millis"): "local-timestamp",
     ("long", "local-timestamp-micros"): "local-timestamp",
 }
-
-
-class UnsupportedSchemaError(ServiceError):
-    """A schema that cannot be read here: it contains itself, is too large, or makes no sense."""
 
 
 @dataclass(frozen=True)
@@ -46,29 +42,14 @@ class Node:
         return next(iter(self.parts.values()))
 
 
-@dataclass(frozen=True)
-class Schema:
-    """A schema as its registry tells it, and the schemas whose types it uses, each after those that it uses itself."""
-
-    text: str
-    references: tuple[str, ...] = ()
-
-    def to_json(self) -> str:
-        """To be kept."""
-        return json.dumps({"text": self.text, "references": self.references})
-
-    @classmethod
-    def from_json(cls, kept: str) -> Schema:
-        """As it was kept."""
-        read = json.loads(kept)
-        return cls(read["text"], tuple(read["references"]))
-
-
 def expand(schema: Schema) -> Node:
     """A schema as a tree, every name replaced by its definition."""
+    if schema.kind != "AVRO":
+        raise UnsupportedSchemaError(f"A schema is {schema.kind}, not Avro.")
     walk = _Expansion()
+    texts = (*(text for _, text in schema.references), schema.text)
     try:
-        *_, node = [walk.node(json.loads(text), "", ()) for text in (*schema.references, schema.text)]
+        *_, node = [walk.node(json.loads(text), "", ()) for text in texts]
         return node
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnsupportedSchemaError(f"A schema makes no sense: {type(error).__name__} {error}.") from error

@@ -7,7 +7,7 @@ where the next one begins is written in Bronze itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,14 +17,20 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # pyright: ignore[rep
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from stream_assets.contracts.model import AVRO, PROTOBUF
 from stream_assets.errors import DeliveryError
-from stream_assets.services.addresses import KafkaAddress, RegistryAddress
-from stream_assets.sources.avro import decode, schema_ids
+from stream_assets.services.addresses import KafkaAddress, schema_registry
+from stream_assets.settings import Settings
+from stream_assets.sources import avro, protobuf
+from stream_assets.sources.framed import schema_ids
 from stream_assets.sources.registry import find_schemas
 from stream_assets.sources.topics import TIMEOUT_S, admin_client, unreachable
 
 Offsets = Mapping[int, int]
 """By partition."""
+AsText = Callable[[DataFrame], DataFrame]
+"""Adds `_raw`, `_raw_bytes` and `_decoding` to messages."""
+DECODERS = {AVRO: avro.decode, PROTOBUF: protobuf.decode}
 
 
 @dataclass(frozen=True)
@@ -152,12 +158,10 @@ def require_kept(marks: Marks, first: Offsets) -> None:
 
 
 def read_messages(
-    spark: SparkSession, address: KafkaAddress, topic: str, part: Slice, *, group: str, registry: RegistryAddress | None
+    spark: SparkSession, address: KafkaAddress, topic: str, part: Slice, *, group: str, as_text: AsText
 ) -> DataFrame:
     """The messages of a slice as received, in the columns of Bronze; those of a registry's schemas also as text."""
-    messages = _messages(spark, address, topic, part, group)
-    told = decode(messages, find_schemas(registry, schema_ids(messages))) if registry else _as_text(messages)
-    return told.select(
+    return as_text(_messages(spark, address, topic, part, group)).select(
         "_raw",
         "_raw_bytes",
         "_decoding",
@@ -187,6 +191,15 @@ def _messages(spark: SparkSession, address: KafkaAddress, topic: str, part: Slic
         .option("includeHeaders", "true")
         .load()
     )
+
+
+def text_of(settings: Settings, message_format: str) -> AsText:
+    """How messages of a format become text."""
+    decode = DECODERS.get(message_format)
+    if decode is None:
+        return _as_text
+    registry = schema_registry(settings)
+    return lambda messages: decode(messages, find_schemas(registry, schema_ids(messages)))
 
 
 def _as_text(messages: DataFrame) -> DataFrame:

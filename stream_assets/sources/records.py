@@ -15,13 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from stream_assets.contracts.model import Column, Contract
+from stream_assets.contracts.model import REGISTERED, Column, Contract
 from stream_assets.engine.expressions import balanced
 from stream_assets.sources.files import header_names
 
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
-DECODED = "avro"
-"""What `_decoding` says of a record that was read from bytes; anything else is the rule it broke. Text has none."""
 _BOM = "\ufeff"
 _MARK = "_end of record"
 _LONE_SURROGATE = (
@@ -47,7 +45,10 @@ def with_record(rows: DataFrame, contract: Contract, headers: Sequence[str | Non
 
 
 def problem(is_whole: Expr, repeats: Expr, *, is_half: Expr | None = None, decoding: Expr | None = None) -> Expr:
-    """The rule that a record as a whole breaks, or null."""
+    """The rule that a record as a whole breaks, or null.
+
+    `decoding` says what a record was that was read from bytes, or which rule it broke. Text has none.
+    """
     decoding = F.lit(None).cast("string") if decoding is None else decoding
     is_utf8 = F.col("_raw_bytes").isNull() | decoding.isNotNull()
     is_text = is_utf8 & ~(_has_half_character() if is_half is None else is_half)
@@ -57,7 +58,7 @@ def problem(is_whole: Expr, repeats: Expr, *, is_half: Expr | None = None, decod
         .when(_is_blank(), F.lit("validity__record__empty"))
         .otherwise(F.lit("validity__record__malformed")),
     ).when(repeats, F.lit("validity__record__repeated_key"))
-    return F.when(decoding != DECODED, F.concat(F.lit("validity__record__"), decoding)).otherwise(of_text)
+    return F.when(~decoding.isin(*REGISTERED), F.concat(F.lit("validity__record__"), decoding)).otherwise(of_text)
 
 
 def _by_format(

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from stream_assets.errors import AwayError, ServiceError
 from stream_assets.services.addresses import RegistryAddress
-from stream_assets.sources.avro_schema import Schema
+from stream_assets.sources.framed import Schema
 
 TIMEOUT_S = 5
 _NO_SUCH_SCHEMA = 40403
@@ -58,25 +58,23 @@ def ask_for_types(address: RegistryAddress) -> list[str]:
 @cache
 def _fetch(address: RegistryAddress, id_: int) -> Schema:
     answer = _ask(address, f"/schemas/ids/{id_}")
-    kind = answer.get("schemaType") or "AVRO"
-    # A schema of another kind stands for a type that Avro does not know.
-    text = answer["schema"] if kind == "AVRO" else json.dumps(kind)
-    schema = Schema(text, tuple(_referenced(address, answer)))
+    schema = Schema(answer["schema"], tuple(_referenced(address, answer)), answer.get("schemaType") or "AVRO")
     _keep(_file(address, id_), schema)
     return schema
 
 
-def _referenced(address: RegistryAddress, answer: dict[str, Any]) -> list[str]:
+def _referenced(address: RegistryAddress, answer: dict[str, Any]) -> list[tuple[str, str]]:
     """The schemas whose types a schema uses, those that they use themselves first."""
-    found: list[str] = []
+    found: list[tuple[str, str]] = []
     for one in answer.get("references") or ():
         other = _ask(address, f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}")
-        found += [text for text in (*_referenced(address, other), other["schema"]) if text not in found]
+        theirs = (*_referenced(address, other), (one["name"], other["schema"]))
+        found += [reference for reference in theirs if reference not in found]
     return found
 
 
 def _file(address: RegistryAddress, id_: int) -> Path:
-    return address.kept / f"{id_}.json"
+    return address.kept / f"{id_}.schema"
 
 
 def _keep(file: Path, schema: Schema) -> None:

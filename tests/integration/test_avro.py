@@ -13,8 +13,8 @@ from typing import Any
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from pyspark.sql import SparkSession
 
-from stream_assets.sources.avro import decode, schema_ids
-from stream_assets.sources.avro_schema import Schema
+from stream_assets.sources.avro import decode
+from stream_assets.sources.framed import Schema, schema_ids
 from stream_assets.sources.records import with_record
 from tests.documents import contract
 

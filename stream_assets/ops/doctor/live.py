@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from stream_assets.contracts.load import load_contracts
-from stream_assets.contracts.model import AVRO, Contract, Server
+from stream_assets.contracts.model import REGISTERED, Contract, Server
 from stream_assets.errors import ServiceError
 from stream_assets.ops.doctor.checks import Line, State
 from stream_assets.services.addresses import connect_url, kafka, postgres_dsn, schema_registry, services_folder
@@ -35,7 +35,7 @@ def examine_live(settings: Settings) -> Iterator[Line]:
     contracts = load_contracts(settings.contracts).values()
     needed = {kind for contract in contracts for kind in _needs(contract.server(settings.server))}
     yield from (_server_line(name, fault, is_needed=name in needed) for name, fault in faults.items())
-    if live.registry_url or any(AVRO in contract.formats for contract in contracts):
+    if live.registry_url or any(contract.formats & set(REGISTERED) for contract in contracts):
         yield _server_line("registry", _fault(_ask_registry, settings, topics), is_needed="registry" in needed)
     if not faults["kafka"]:
         streamed = [(c, s) for c in contracts for s in c.live_servers if s.kind == "kafka"]
@@ -84,7 +84,7 @@ def _needs(server: Server) -> tuple[str, ...]:
     if server.kind == "postgres":
         return ("kafka", "postgres", "connect") if server.options.get("pattern", "log") == "log" else ("postgres",)
     if server.kind == "kafka":
-        return ("kafka", "registry") if server.format == AVRO else ("kafka",)
+        return ("kafka", "registry") if server.format in REGISTERED else ("kafka",)
     return ()
 
 

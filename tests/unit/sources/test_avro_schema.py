@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from fastavro import parse_schema
 
-from stream_assets.sources.avro_schema import Node, Schema, UnsupportedSchemaError, expand
+from stream_assets.sources.avro_schema import Node, expand
+from stream_assets.sources.framed import Schema, UnsupportedSchemaError
 
 
 def record(name: str, *types: Any, **more: Any) -> dict[str, Any]:
@@ -16,7 +17,7 @@ def record(name: str, *types: Any, **more: Any) -> dict[str, Any]:
 
 
 def tree(schema: Any, *references: Any) -> Node:
-    return expand(Schema(json.dumps(schema), tuple(map(json.dumps, references))))
+    return expand(Schema(json.dumps(schema), tuple(("any name", json.dumps(one)) for one in references)))
 
 
 def kinds(node: Node) -> Any:
@@ -71,7 +72,6 @@ def test_types_of_other_schemas_are_found_by_their_names() -> None:
         {"type": "record", "name": "R"},
         {"type": "array"},
         7,
-        "PROTOBUF",
     ],
 )
 def test_what_cannot_be_read_is_said_to_be_so(schema: Any) -> None:
@@ -89,3 +89,5 @@ def test_a_schema_that_grows_without_end_is_refused() -> None:
 def test_no_schema_at_all_is_refused() -> None:
     with pytest.raises(UnsupportedSchemaError):
         expand(Schema("{"))
+    with pytest.raises(UnsupportedSchemaError, match="PROTOBUF, not Avro"):
+        expand(Schema('"string"', kind="PROTOBUF"))

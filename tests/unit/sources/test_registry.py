@@ -16,7 +16,7 @@ from stream_assets.errors import ServiceError, SettingsError
 from stream_assets.services.addresses import RegistryAddress, ports, schema_registry
 from stream_assets.settings import Settings
 from stream_assets.sources import registry
-from stream_assets.sources.avro_schema import Schema
+from stream_assets.sources.framed import Schema
 from stream_assets.sources.registry import ask_for_types, find_schema, find_schemas
 
 
@@ -86,7 +86,7 @@ def test_schemas_that_a_schema_uses_come_with_it(running: Registry, address: Reg
         "/subjects/a/versions/1": (200, {"schema": "address", "references": [inner]}),
         "/subjects/city%2Feu/versions/2": (200, {"schema": "city"}),
     }  # fmt: skip
-    assert find_schema(address, 7) == Schema("person", ("city", "address"))
+    assert find_schema(address, 7) == Schema("person", (("City", "city"), ("A", "address")))
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,17 @@ def test_what_is_no_answer_of_a_registry_is_an_error(
 
 
 def test_schemas_seen_before_outlive_the_registry(running: Registry, address: RegistryAddress) -> None:
-    """In another process too; what was not seen must wait."""
-    assert find_schema(address, 1)
+    """In another process too, whole; what was not seen must wait."""
+    used = {"references": [{"subject": "b", "version": 1, "name": "b.proto"}], "schemaType": "PROTOBUF"}
+    running.answers |= {
+        "/schemas/ids/4": (200, {"schema": "a"} | used),
+        "/subjects/b/versions/1": (200, {"schema": "b"}),
+    }
+    seen = find_schemas(address, [1, 4])
     running.stop()
     registry._fetch.cache_clear()
-    assert find_schema(address, 1) == Schema('"string"')
+    assert find_schemas(address, [1, 4]) == seen
+    assert seen == {1: Schema('"string"'), 4: Schema("a", (("b.proto", "b"),), "PROTOBUF")}
     with pytest.raises(ServiceError, match="stream services up registry"):
         find_schema(address, 2)
     with pytest.raises(ServiceError):
