@@ -60,6 +60,7 @@ bench: setup ## Compare with plain PySpark and DuckDB on the same job; report in
 reliability: setup ## Kill runs, backfills and the engine at many points, let everything race, compare with a clean run (long)
 	@STREAM_KILLS=$${STREAM_KILLS:-200} STREAM_BACKFILL_KILLS=$${STREAM_BACKFILL_KILLS:-10} \
 	  STREAM_TOGETHER_S=$${STREAM_TOGETHER_S:-240} STREAM_ROUNDS=$${STREAM_ROUNDS:-100} \
+	  STREAM_ESTIMATE_ROWS=$${STREAM_ESTIMATE_ROWS:-5000} \
 	  pytest tests/reliability tests/integration/test_concurrency.py
 
 format: $(VENV)/.ready ## Format Python and SQL

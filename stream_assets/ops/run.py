@@ -22,7 +22,7 @@ from stream_assets.engine.delta import day_ranges
 from stream_assets.errors import StreamError
 from stream_assets.keys import AGAIN, daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
-from stream_assets.ops.backfill.instance import is_gold_current
+from stream_assets.ops.backfill.instance import COLD, is_cold, is_gold_current
 from stream_assets.ops.choose import choose_assets, only_landed, unaffected_gold, unmade_silver
 from stream_assets.ops.executor import execute_here
 from stream_assets.ops.instance import read_instance
@@ -202,7 +202,12 @@ class Runner:
                 self.instance,
                 run_id=run_id,
                 assets=keys,
-                tags={**range_tags(first, last), **self.tags, PROCESS: this_process()},
+                tags={
+                    **range_tags(first, last),
+                    **self.tags,
+                    PROCESS: this_process(),
+                    **({COLD: "true"} if is_cold(self.settings) else {}),
+                },
                 config={
                     "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
                     "execution": {"config": {"max_concurrent": self.steps_at_once}},

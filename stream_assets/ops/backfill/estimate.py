@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -41,6 +41,8 @@ class StepRun:
     """Rows it worked on; 0 if there was nothing to do."""
     tables: int = 1
     """Tables it wrote."""
+    is_cold: bool = False
+    """Whether an engine was started in it."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,20 @@ class Rate:
 
 def rate_of(step: str, history: History) -> Rate:
     """What a step takes, by the best evidence there is. Newest runs come last."""
-    own = [run for run in history.steps if run.step == step and run.rows][-RECENT:]
+    own = _telling(run for run in history.steps if run.step == step)
     if own:
         return Rate(*fit(own), len(own), "its own runs", statistics.median(run.tables for run in own))
     verb = step.partition("_")[0] + "_"
-    layer = [run for run in history.steps if run.step.startswith(verb) and run.rows][-RECENT:]
+    layer = _telling(run for run in history.steps if run.step.startswith(verb))
     if layer:
         return Rate(*fit(layer), len(layer), "other datasets")
     return Rate(GUESS_S, GUESS_S_PER_ROW, 0, "a guess")
+
+
+def _telling(runs: Iterable[StepRun]) -> list[StepRun]:
+    """The newest runs that did something. The start of an engine is counted by itself: what it was part of tells only if all is cold."""
+    busy = [run for run in runs if run.rows]
+    return ([run for run in busy if not run.is_cold] or busy)[-RECENT:]
 
 
 def fit(runs: Sequence[StepRun]) -> tuple[float, float]:
@@ -111,8 +119,8 @@ class Sizes:
 
     @property
     def usual_rows(self) -> int:
-        """Rows of a day whose number nobody knows."""
-        return round(statistics.mean(self.rows.values())) if self.rows else 0
+        """Rows of a day whose number nobody knows. The first day, with all there was before, is not a usual one."""
+        return round(statistics.median(self.rows.values())) if self.rows else 0
 
 
 def sizes_of(path: str) -> Sizes:

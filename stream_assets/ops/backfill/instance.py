@@ -26,6 +26,8 @@ from stream_assets.settings import Settings
 BACKFILL = "stream/backfill"
 """Tag of every run of a backfill: its id."""
 UNDER_WAY = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING]
+COLD = "stream/cold"
+"""Tag of a run that found no engine running."""
 LOOKED_AT = 60
 """Past runs whose durations are read."""
 
@@ -49,11 +51,16 @@ def read_facts(instance: dg.DagsterInstance, defs: dg.Definitions, lake: Lake, a
     return Facts(
         assets,
         read_history(instance, lake),
-        is_cold=not lake.settings.spark_remote and server.running(lake.settings) is None,
+        is_cold=is_cold(lake.settings),
         live_runs=tuple(live_runs(instance)),
         backfill_runs=tuple(run.tags[BACKFILL] for run in _under_way(instance) if BACKFILL in run.tags),
         checks=latest_checks(instance, _checks_of(defs, every)),
     )
+
+
+def is_cold(settings: Settings) -> bool:
+    """Whether an engine has to be started first."""
+    return not settings.spark_remote and server.running(settings) is None
 
 
 def open_lake(settings: Settings, instance: dg.DagsterInstance) -> Lake:
@@ -105,11 +112,13 @@ def read_history(instance: dg.DagsterInstance, lake: Lake) -> History:
     records = instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS]), limit=LOOKED_AT)
     for record in reversed(records):
         run_id, spans = record.dagster_run.run_id, []
-        for step in instance.get_run_step_stats(run_id):
-            if step.start_time and step.end_time:
-                seconds = step.end_time - step.start_time
-                spans.append((step.start_time, step.end_time))
-                steps.append(StepRun(step.step_key, seconds, *work.get((run_id, step.step_key), (0, 1))))
+        stats = [step for step in instance.get_run_step_stats(run_id) if step.start_time and step.end_time]
+        for step in sorted(stats, key=lambda step: step.start_time or 0.0):
+            start, end = step.start_time or 0.0, step.end_time or 0.0
+            started = COLD in record.dagster_run.tags and not spans  # whoever comes first starts the engine
+            spans.append((start, end))
+            rows, tables = work.get((run_id, step.step_key), (0, 1))
+            steps.append(StepRun(step.step_key, end - start, rows, tables, is_cold=started))
         if spans and record.start_time and record.end_time:
             overheads.append(record.end_time - record.start_time - covered(spans))
     return History(tuple(steps), round(max(statistics.median(overheads), 0.0), 2) if overheads else 1.0)

@@ -56,6 +56,7 @@ class _Work:
     history: History
     sizes: dict[str, Sizes] = field(default_factory=dict)
     rates: dict[str, Rate] = field(default_factory=dict)
+    ledgers: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     def size(self, asset: str) -> Sizes:
         if asset not in self.sizes:
@@ -68,11 +69,18 @@ class _Work:
             self.rates[step] = rate_of(step, self.history)
         return self.rates[step]
 
+    def made(self, asset: str) -> dict[str, dict[str, Any]]:
+        """The ledger entry of each day that was made of a table. Quarantine is made with Silver."""
+        asset = asset.replace("quarantine/", "silver/")
+        if asset not in self.ledgers:
+            self.ledgers[asset] = newest_entries(self.lake.log(asset))
+        return self.ledgers[asset]
+
     def rows(self, asset: str, day: str) -> int:
         """Rows to be read for a day of a table: what was read last time, else what lies below it."""
         layer, name = asset.split("/")
         if layer in ("silver", "quarantine"):
-            known = newest_entries(self.lake.log(f"silver/{name}")).get(day, {}).get("rows_in")
+            known = self.made(asset).get(day, {}).get("rows_in")
             return self._own(f"bronze/{name}", day) if known is None else known
         return self._own(asset, day)
 
@@ -83,13 +91,23 @@ class _Work:
         if asset.startswith("gold/") and not size.rows:
             parents = self.lake.models[asset].parents
             return max((self._own(parent, day) for parent in parents), default=0)
-        return size.rows.get(day, size.usual_rows if asset.startswith("bronze/") else 0)
+        return size.rows.get(day, 0 if day in self.made(asset) else size.usual_rows)
 
     def bytes(self, asset: str, days: Iterable[str]) -> int:
-        size = self.size(asset)
+        """Bytes to be written for these days of a table."""
+        size, made = self.size(asset), self.made(asset)
         if set(size.bytes) <= {""}:  # no days: it is written whole
             return sum(size.bytes.values()) or round(sum(self.rows(asset, d) for d in days) * size.bytes_per_row)
-        return sum(size.bytes.get(day, round(self.rows(asset, day) * size.bytes_per_row)) for day in days)
+        # Few records are rejected: of a day to come, as many as of those there were.
+        rejected = sum(size.bytes.values()) / max(len(made), 1) if asset.startswith("quarantine/") else None
+        new = {day: rejected or self.rows(asset, day) * size.bytes_per_row for day in days if day not in made}
+        return round(sum(size.bytes.get(day, new.get(day, 0)) for day in days))
+
+
+def bytes_now(lake: Lake, items: Iterable[Item]) -> int:
+    """How large what was made is."""
+    work = _Work(lake, History())
+    return sum(work.bytes(item.asset, item.days) for item in items)
 
 
 def step_of(asset: str) -> str:

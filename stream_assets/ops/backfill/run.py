@@ -23,7 +23,7 @@ from stream_assets.ops.backfill.instance import (
     read_facts,
     selected_assets,
 )
-from stream_assets.ops.backfill.make import Request, code_of, make_plan
+from stream_assets.ops.backfill.make import Request, bytes_now, code_of, make_plan
 from stream_assets.ops.backfill.plan import WHOLE, Chunk, Plan, folder_of, groups_of, ranges_of, store
 from stream_assets.ops.backfill.stale import Causes, Scope, find_stale
 from stream_assets.ops.backfill.verify import Verdict, verify
@@ -164,6 +164,7 @@ class _Backfill:
                 "checks": {"passed": len(checks) - len(failed), "failed": failed},
                 "failed_gates": [f"{c['asset']} {c['check']}: {c['summary']}" for c in self.result.failed_gates],
                 "verified": verdict.to_dict() if verdict else None,
+                "bytes": bytes_now(open_lake(self.settings, self.instance), self.plan.items),
                 "estimated_seconds": self.plan.seconds,
                 "actual_over_estimate": round(seconds / self.plan.seconds, 2) if self.plan.seconds else None,
             }

@@ -94,6 +94,9 @@ def _show_outcome(console: Console, plan: Plan) -> None:
         + (f" (actual ÷ estimate {ratio:.2f})" if ratio is not None else ""),
         soft_wrap=True,
     )
+    if plan.status == "done":
+        made = f"{outcome.get('rows', 0):,} rows, {size_text(outcome.get('bytes', 0))}"
+        console.print(f"Made {made}; estimated {plan.rows:,} rows, {size_text(plan.bytes)}", soft_wrap=True)
     for error in outcome["errors"]:
         console.print(f"[red]✗ {error['step']}[/] {error['error']}", soft_wrap=True)
     for gate in outcome["failed_gates"]:

@@ -45,6 +45,15 @@ def law(rule: str = "pieces >= 0", version: str = "1.0.0", **custom: Any) -> dic
     return made
 
 
+def write_project(folder: Path) -> Path:
+    """A dbt project of a daily and a whole table."""
+    (folder / "models").mkdir(parents=True)
+    (folder / "dbt_project.yml").write_text("name: small\nversion: 1.0.0\n")
+    for model, text in MODELS.items():
+        (folder / "models" / f"{model}.sql").write_text(text)
+    return folder
+
+
 @dataclass(frozen=True)
 class House:
     """One lakehouse."""
@@ -89,11 +98,7 @@ def house_of(engine_settings: Settings, spark: SparkSession, tmp_path: Path) -> 
     def make(name: str, landing: Settings | None = None) -> House:
         forget(spark)
         folder = tmp_path / name
-        project = folder / "dbt"
-        (project / "models").mkdir(parents=True)
-        (project / "dbt_project.yml").write_text("name: small\nversion: 1.0.0\n")
-        for model, text in MODELS.items():
-            (project / "models" / f"{model}.sql").write_text(text)
+        project = write_project(folder / "dbt")
         settings = replace(lake_at(engine_settings, folder), contracts=folder / "contracts", dbt_project=project)
         return House(replace(settings, landing=landing.landing) if landing else settings)
 

@@ -16,7 +16,7 @@ from stream_assets.engine.ledger import Commit
 from stream_assets.errors import StreamError
 from stream_assets.gold.models import Model
 from stream_assets.ops.backfill.estimate import History, StepRun, fit, rate_of
-from stream_assets.ops.backfill.make import Facts, Request, make_plan, scopes_of
+from stream_assets.ops.backfill.make import Facts, Request, _Work, make_plan, scopes_of
 from stream_assets.ops.backfill.plan import Plan, ranges_of, stages_of
 from stream_assets.ops.backfill.stale import CODE, CONTRACT, INPUT, NEVER, UPSTREAM, WHOLE, Lake, Scope, find_stale
 from stream_assets.settings import Settings
@@ -209,6 +209,21 @@ def test_a_plan_survives_its_file_and_knows_the_way_back(made: MadeLake) -> None
     assert Plan.from_json(plan.to_json()) == plan
 
 
+def test_days_to_come_are_taken_to_be_as_those_there_were(made: MadeLake) -> None:
+    """Of rejected records too, which most days have none of: such a day is made, and takes nothing."""
+    rows = pa.table({"day": [day for day in DAYS for _ in range(5)], "n": range(30)})
+    page = Commit("run", "readings", "gold", "1.0.0", {day: {} for day in iso(*DAYS)}).to_json()
+    facts, aside = (f"{made.settings.lake}/{asset}" for asset in ("gold/parted", "quarantine/readings"))
+    write_deltalake(facts, rows, partition_by=["day"], commit_properties=CommitProperties({"userMetadata": page}))
+    write_deltalake(aside, pa.table({"_event_date": DAYS[:1], "_raw": ["x"]}), partition_by=["_event_date"])
+    work, new = _Work(made.look(), History()), "2025-03-09"
+    assert [work.rows("gold/parted", day) for day in (str(DAYS[0]), new)] == [5, 5]
+    assert work.bytes("gold/parted", [new]) == pytest.approx(work.bytes("gold/parted", iso(*DAYS)) / 6, abs=1)
+    first, made_since, to_come = (work.bytes("quarantine/readings", [day]) for day in (str(DAYS[0]), str(DAYS[1]), new))
+    assert (made_since, to_come) == (0, pytest.approx(first / 6, abs=1))
+    assert first > 0
+
+
 def test_an_exhausted_budget_blocks(made: MadeLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = made.look(replace(made.law, null_values=("n/a",), freshness=timedelta(minutes=1), tier=1))
     commits = lake.log("silver/readings")
@@ -237,6 +252,14 @@ def test_one_cold_start_does_not_bend_the_estimate() -> None:
     fixed, per_row = fit(runs)
     assert fixed == pytest.approx(2, rel=0.2)
     assert per_row == pytest.approx(0.001, rel=0.2)
+
+
+def test_a_large_run_that_started_the_engine_does_not_say_what_a_row_takes() -> None:
+    """The start is counted by itself; where nothing else is known, such a run is still better than a guess."""
+    week = [StepRun("s", seconds, 10_000) for seconds in (7, 8, 6, 7)]
+    cold = StepRun("s", 23, 35_000, is_cold=True)
+    assert rate_of("s", History((*week, cold))).seconds(35_000) == pytest.approx(7.5, abs=0.5)
+    assert rate_of("s", History((cold,))).basis == "its own runs"
 
 
 def test_days_of_one_size_do_not_say_what_a_row_takes() -> None:
