@@ -9,16 +9,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from stream_assets.quality.words import count_text
+
 COLOURS = {"accepted": "green", "quarantined": "red", "duplicate": "yellow", "corrected": "yellow"}
 
 
 def show_story(console: Console, story: Mapping[str, Any]) -> None:
     """Each record from its arrival to its verdict, then where it is now."""
     key = ", ".join(f"{name} {value}" for name, value in story["key"].items())
-    rules = f"{len(story['rules'])} rules of contract {story['contract_version']}"
-    console.print(
-        f"[bold]{story['dataset']}[/] {escape(key)}: {len(story['records'])} records, {rules}", soft_wrap=True
-    )
+    rules = f"{count_text(len(story['rules']), 'rule')} of contract {story['contract_version']}"
+    records = count_text(len(story["records"]), "record")
+    console.print(f"[bold]{story['dataset']}[/] {escape(key)}: {records}, {rules}", soft_wrap=True)
     for record in story["records"]:
         _show_record(console, record)
     for row in story["silver"]:
