@@ -217,9 +217,10 @@ def sample(
 
 @app.command()
 def prepare() -> None:
-    """Make this machine ready: JVM libraries, folders, the dbt manifest. Needs the network once."""
+    """Make this machine ready: JVM libraries, the classes of the engine, folders, the dbt manifest. Needs the network once."""
     from stream_assets.engine.jars import resolve_jars
     from stream_assets.engine.java import find_java
+    from stream_assets.engine.rehearsal import keep_classes
     from stream_assets.gold.project import prepare_manifest
     from stream_assets.ops.prepare import prepare_home
 
@@ -227,6 +228,7 @@ def prepare() -> None:
     if not settings.spark_remote:
         find_java()
         resolve_jars(settings.jars, "spark", report=console.print)
+        keep_classes(settings, report=console.print)
     prepare_home(settings)
     prepare_manifest(settings, list(load_contracts(settings.contracts).values()))
     console.print("Ready.")

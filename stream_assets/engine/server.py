@@ -20,6 +20,7 @@ import psutil
 from filelock import FileLock
 
 from stream_assets.engine.alive import is_alive
+from stream_assets.engine.archive import class_flags
 from stream_assets.engine.jars import resolve_jars, spark_home
 from stream_assets.engine.java import find_java
 from stream_assets.errors import EngineError
@@ -27,6 +28,7 @@ from stream_assets.secrets import secret_file
 from stream_assets.settings import Settings
 
 START_TIMEOUT_S = 120
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _AVRO_LIMITS = tuple(
     f"-Dorg.apache.avro.limits.{what}.maxLength={16 << 20}" for what in ("bytes", "string", "collectionItems")
 )
@@ -52,14 +54,17 @@ class ServerState:
     port: int
 
 
-def connect(settings: Settings) -> Connection:
-    """Where Spark is: the cluster of SPARK_REMOTE, or our own server, started if need be."""
+def connect(settings: Settings, *, classes_to: Path | None = None) -> Connection:
+    """Where Spark is: the cluster of SPARK_REMOTE, or our own server, started if need be.
+
+    A server that is started with `classes_to` leaves its classes there when it is stopped.
+    """
     if settings.spark_remote:
         return Connection(settings.spark_remote)
     folder = _folder(settings)
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "start.lock"):
-        state = running(settings) or _start(settings)
+        state = running(settings) or _start(settings, classes_to)
     return Connection(f"sc://localhost:{state.port}", _token(settings))
 
 
@@ -115,12 +120,12 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _start(settings: Settings) -> ServerState:
+def _start(settings: Settings, classes_to: Path | None) -> ServerState:
     """Start the keeper, which starts the JVM, and wait until it answers."""
     (_folder(settings) / "server.json").unlink(missing_ok=True)
     port = _free_port()
     plan = {
-        "command": _command(settings, port),
+        "command": _command(settings, port, classes_to),
         "port": port,
         "folder": str(_folder(settings)),
         "idle_s": settings.spark_idle_minutes * 60,
@@ -175,12 +180,15 @@ def _worker_python(settings: Settings) -> Path:
     return script
 
 
-def _command(settings: Settings, port: int) -> list[str]:
+def _command(settings: Settings, port: int, classes_to: Path | None) -> list[str]:
     """The JVM's command line. spark-submit's launcher adds the module flags Spark needs on modern Java."""
     jars = resolve_jars(settings.jars, "spark", report=lambda line: print(line, file=sys.stderr, flush=True))
     conf = server_conf(settings, port)
+    java = find_java()
+    classes = (f"-XX:ArchiveClassesAtExit={classes_to}",) if classes_to else class_flags(java)
+    conf[_JAVA_OPTIONS] = " ".join((conf[_JAVA_OPTIONS], *classes))
     flags = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
-    os.environ.setdefault("JAVA_HOME", str(find_java().resolve().parent.parent))
+    os.environ.setdefault("JAVA_HOME", str(java.resolve().parent.parent))
     return [
         str(spark_home() / "bin" / "spark-submit"),
         "--master",
@@ -230,7 +238,7 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         "spark.log.level": "WARN",
         # The JVM compiles later than by default. An engine runs much code a little and some of it for long: of a warm day's processor time
         # a third went into compiling what was then hardly used, and a full load is no slower.
-        "spark.driver.extraJavaOptions": " ".join(
+        _JAVA_OPTIONS: " ".join(
             (
                 *("-Duser.timezone=UTC", "-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods"),
                 *("-XX:CompileThresholdScaling=5", f"-Dderby.system.home={_folder(settings) / 'scratch'}"),

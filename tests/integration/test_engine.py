@@ -2,12 +2,15 @@
 
 import json
 
+import psutil
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from stream_assets.engine.archive import class_archive
+from stream_assets.engine.java import find_java
 from stream_assets.settings import Settings
 
 
@@ -18,6 +21,13 @@ def test_a_wrong_token_is_refused(lake: Settings, spark, monkeypatch: pytest.Mon
     stranger.client.set_retry_policies([DefaultPolicy(max_retries=0)])
     with pytest.raises(PySparkException, match="Invalid authentication token"):
         stranger.range(3).count()
+
+
+def test_classes_come_from_the_archive(lake: Settings, spark: SparkSession) -> None:
+    """`stream prepare` made it; Java says nothing if it does not fit, so look at what it mapped."""
+    pid = json.loads((lake.home / "spark" / "server.json").read_text())["pid"]
+    mapped = {place.path for place in psutil.Process(pid).memory_maps()}
+    assert str(class_archive(find_java())) in mapped
 
 
 def test_sessions_share_what_is_compiled(spark: SparkSession) -> None:

@@ -29,7 +29,7 @@ time.sleep(60)
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
-    monkeypatch.setattr(server, "_command", lambda _, port: [sys.executable, "-c", LISTENER, str(port)])
+    monkeypatch.setattr(server, "_command", lambda _, port, __: [sys.executable, "-c", LISTENER, str(port)])
     made = Settings.from_env({"STREAM_HOME": str(tmp_path), "STREAM_SPARK_IDLE_MINUTES": "1"})
     yield made
     server.stop(made)
