@@ -75,7 +75,7 @@ def strike(home: Settings, victim: subprocess.Popen[str], number: int) -> str:
         engine.wait(60)
         return "engine"
     victim.kill()
-    victim.communicate(timeout=60)
+    victim.wait(60)
     return "run"
 
 
