@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from stream_assets.ops.prepare import prepare_home
 from stream_assets.resources import open_instance
 from tests.integration.ops.conftest import House, day, law, reading
 from tests.lakes import SALT, rows
@@ -43,6 +44,7 @@ def status(house: House, run_id: str) -> dg.DagsterRunStatus:
 
 def test_what_a_kill_leaves_behind_is_found_and_ended(house_of) -> None:
     house = house_of("house")
+    prepare_home(house.settings)
     house.ship(law())
     house.deliver(0, [reading(0, f"r{n}", n) for n in range(10)])
     before = started(house)
