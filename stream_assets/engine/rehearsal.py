@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from stream_assets.engine.archive import class_archive
 from stream_assets.engine.java import find_java
 from stream_assets.engine.server import connect, stop
-from stream_assets.engine.session import open_session
+from stream_assets.engine.session import kept, open_session
 from stream_assets.settings import Settings
 
 DUMP_TIMEOUT_S = 120
@@ -53,14 +53,10 @@ def rehearse(spark: SparkSession, path: str) -> None:
     read = F.from_json(F.to_json(record), "key bigint, day date, at timestamp", {"mode": "PERMISSIVE"})
     place = F.row_number().over(Window.partitionBy("key").orderBy(F.desc("at")))
     judged = spark.range(100).select(read.alias("r")).select("r.*").where(F.col("key").cast("string").rlike("^[0-9]$"))
-    rows = (
-        judged.select("*", F.sha2(F.col("key").cast("string"), 256).alias("hash"), place.alias("place"))
-        .where("place = 1")
-        .persist()
-    )
-    rows.write.format("delta").partitionBy("day").save(path)
-    rows.write.format("delta").mode("overwrite").option("replaceWhere", "day = date'2025-01-01'").save(path)
-    there = spark.read.format("delta").load(path)
-    there.join(rows, "key", "left_semi").groupBy("day").count().toArrow()
-    rows.unpersist()
+    hashed = F.sha2(F.col("key").cast("string"), 256)
+    with kept(judged.select("*", hashed.alias("hash"), place.alias("place")).where("place = 1")) as rows:
+        rows.write.format("delta").partitionBy("day").save(path)
+        rows.write.format("delta").mode("overwrite").option("replaceWhere", "day = date'2025-01-01'").save(path)
+        there = spark.read.format("delta").load(path)
+        there.join(rows, "key", "left_semi").groupBy("day").count().toArrow()
     spark.stop()
