@@ -65,7 +65,7 @@ def _value(chance: random.Random) -> str:
 
 def _object(chance: random.Random, fields: list[tuple[str, str]], colon: str) -> str:
     mixed = chance.random() < 0.1
-    colons = [chance.choice((":", " : ")) if mixed else colon for _ in fields]
+    colons = [chance.choice((":", " : ", "  :", "\r:")) if mixed else colon for _ in fields]
     return "{" + ",".join(json.dumps(n) + c + v for (n, v), c in zip(fields, colons, strict=True)) + "}"
 
 
