@@ -54,8 +54,14 @@ class Size:
         return replace(self, scale=self.scale * factor)
 
 
-SIZES = {"tiny": Size(7, 0.1), "small": Size(30, 0.7), "medium": Size(365, 2.7), "large": Size(365, 10.8)}
-"""About 3 thousand rows (to try the benchmark itself), 100 thousand, 5 million, 20 million."""
+SIZES = {
+    "tiny": Size(7, 0.1),
+    "small": Size(30, 0.7),
+    "season": Size(60, 2.7),
+    "medium": Size(365, 2.7),
+    "large": Size(365, 10.8),
+}
+"""About 3 thousand rows (to try the benchmark itself), 100 thousand, 800 thousand, 5 million, 20 million."""
 
 
 @dataclass(frozen=True)

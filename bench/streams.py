@@ -62,6 +62,7 @@ class Load:
 LOADS = {
     "tiny": Load(20_000, 500, 15),
     "small": Load(200_000, 2_000, 60),
+    "season": Load(500_000, 2_000, 60),
     "medium": Load(500_000, 2_000, 60),
     "large": Load(2_000_000, 2_000, 600),
 }

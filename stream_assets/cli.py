@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -60,8 +59,6 @@ console = Console(highlight=False, file=sys.stdout)
 
 def main() -> None:
     """Entry point: errors raised on purpose are shown without a traceback."""
-    # Dagster and dbt bring 350,000 objects that stay: looking for garbage among them again and again was a fifth of a start.
-    gc.set_threshold(100_000, 20, 100)
     try:
         app()
     except StreamError as error:

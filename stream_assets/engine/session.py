@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyarrow import fs
@@ -14,22 +15,18 @@ from pyspark import StorageLevel
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
-from pyspark.sql.connect.client.retries import DefaultPolicy
-from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from stream_assets.engine.failures import is_gone  # noqa: F401 whoever opens a session asks here
 from stream_assets.engine.server import Connection, connect
 from stream_assets.settings import Settings
 
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
 LAYERS = ("bronze", "silver", "quarantine", "audit", "gold", "live")
 REGISTERED = "stream_registered"
 """An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
 _WHOLE_FILE = str(1 << 40)
-
-# The client's sessions share a few threads, and the first session to close stops them under the queries of the others
-# ("cannot schedule new futures after shutdown"). They live as long as the process instead.
-ExecutePlanResponseReattachableIterator.shutdown = classmethod(lambda _: None)  # type: ignore[method-assign]
 
 
 def open_session(settings: Settings) -> SparkSession:
@@ -45,14 +42,28 @@ def open_session(settings: Settings) -> SparkSession:
 def give_up_early(spark: SparkSession | ConnectSession, connection: Connection) -> None:
     """Do not wait ten minutes, as the client would by default, for our own server to come back: it will not.
 
-    The client's log repeats every error, with its stack, that is raised anyway.
+    The client's log repeats every error, with its stack, that is raised anyway. The client brings pandas along: whoever only loads
+    the definitions has no need of it.
     """
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    keep_shared_threads()
     logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL + 1)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     if connection.token:
         patience = DefaultPolicy(max_retries=8, backoff_multiplier=4, initial_backoff=50, max_backoff=2_000)
         spark.client.set_retry_policies([patience])  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def keep_shared_threads() -> None:
+    """Let the threads that the client's sessions share live as long as the process.
+
+    The first session to close would stop them under the queries of the others ("cannot schedule new futures after shutdown").
+    """
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+
+    ExecutePlanResponseReattachableIterator.shutdown = classmethod(lambda _: None)  # type: ignore[method-assign]
 
 
 def use_token(connection: Connection) -> None:

@@ -13,15 +13,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql.connect.session import SparkSession
 
 from stream_assets.engine.failures import is_transient
 from stream_assets.engine.server import Connection
 from stream_assets.engine.session import give_up_early, use_token
 from stream_assets.gold.project import DbtError, GoldProject, keep_newest
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
 
 _ONE_AT_A_TIME = threading.Lock()
 """dbt keeps flags, adapters and loggers in module globals."""
@@ -122,6 +124,7 @@ def _own_session(connection: Connection) -> Iterator[SparkSession]:
     commits behind for whoever writes next. It also sets its options again before each statement, a round trip each time.
     """
     from dbt.adapters.spark import session as dbt_spark  # pyright: ignore[reportPrivateImportUsage]
+    from pyspark.sql.connect.session import SparkSession
 
     use_token(connection)
     session = SparkSession(connection.url)

@@ -33,9 +33,11 @@ def as_open(rejected: DataFrame) -> DataFrame:
 
 def with_resolved(rejected: DataFrame, before: DataFrame, fate: DataFrame) -> DataFrame:
     """The rejected rows of some days, and those that quarantine had there before and that are rejected no more."""
+    # Only the fate of what was in quarantine is asked for: its few places go to where all the records are, not the other way.
+    asked = fate.join(before.select(*PLACE), PLACE, "left_semi")
     resolved = (
         before.join(rejected.select(*PLACE), PLACE, "left_anti")
-        .join(fate, PLACE, "left")
+        .join(asked, PLACE, "left")
         .withColumns(
             {
                 "_resolution": F.coalesce("_resolution", "_fate", F.lit("delivered again without it")),
