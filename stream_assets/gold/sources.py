@@ -90,8 +90,9 @@ def _column(column: Column) -> dict[str, str]:
 
 def _declares_source(file: Path) -> bool:
     text = file.read_text(encoding="utf-8")
-    if text.startswith(HEADER) or "sources" not in text:  # parsing what is long and known took a tenth of a start
-        return text.startswith(HEADER)
+    is_ours = text.startswith(HEADER)
+    if is_ours or "sources" not in text:  # parsing what is long and known took a tenth of a start
+        return is_ours
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
