@@ -40,7 +40,7 @@ dev: setup ## Open the Dagster UI on http://127.0.0.1:3000
 	@dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
 
 test: setup ## Unit and integration tests
-	@pytest --numprocesses $(WORKERS) --dist loadgroup tests/reliability tests/integration tests/unit
+	@pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder tests/reliability tests/integration tests/unit
 
 e2e: setup ## Browser tests against a real Dagster UI
 	@tests/e2e/install-browser

@@ -17,14 +17,6 @@ from stream_assets.settings import Settings
 from tests.lakes import SALT, forget_tables, lake_at
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one worker, and all that look at the refined sample: it takes a minute to make."""
-    for item in items:
-        is_of_sample = "refined_sample" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("sample" if is_of_sample else str(item.path)))
-
-
 @pytest.fixture(scope="session")
 def engine_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings whose STREAM_HOME holds the server of this run."""
