@@ -115,10 +115,19 @@ def ensure(spark: SparkSession, table: Table) -> None:
 
 
 def replace_days(
-    table: Table, rows: DataFrame, *, days: Iterable[date], commit: Commit, size: Size | None = None
+    table: Table,
+    rows: DataFrame,
+    *,
+    days: Iterable[date],
+    commit: Commit,
+    size: Size | None = None,
+    at_hand: Callable[[], DataFrame] | None = None,
 ) -> None:
-    """Replace exactly these days by these rows, atomically."""
-    _write(table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)}, size=size)
+    """Replace exactly these days by these rows, atomically.
+
+    `at_hand` gives the same rows in a quicker way if they are few. It may look at what they replace: if that changes, it is asked again.
+    """
+    _write(table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)}, size=size, at_hand=at_hand)
 
 
 def replace_all(
@@ -214,12 +223,21 @@ def _write(
     mode: Mode = "overwrite",
     size: Size | None = None,
     since: int | None = None,
+    at_hand: Callable[[], DataFrame] | None = None,
 ) -> None:
-    rows = rows.select(*table.columns)
+    def fetch() -> pa.Table:
+        return (at_hand() if at_hand else rows).select(*table.columns).toArrow()
+
     is_little = table.is_at_hand and size is not None and size.is_small
-    if is_little and write_here(table.path, rows.toArrow, commit, options, mode, since):
+    if is_little and write_here(table.path, fetch, commit, options, mode, since):
         return
-    writer = rows.write.format("delta").mode(mode).option("userMetadata", commit.to_json()).options(**options)
+    writer = (
+        rows.select(*table.columns)
+        .write.format("delta")
+        .mode(mode)
+        .option("userMetadata", commit.to_json())
+        .options(**options)
+    )
 
     def write() -> None:
         _refuse_moved(table.path, newest_version(table.path), since)

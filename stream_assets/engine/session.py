@@ -35,6 +35,8 @@ def open_session(settings: Settings) -> SparkSession:
     use_token(connection)
     spark = SparkSession.builder.remote(connection.url).create()
     give_up_early(spark, connection)
+    # What must hold of the rows of a plan, deduced for filters it could add: of the rules of a contract that takes seconds, and finds none.
+    spark.conf.set("spark.sql.constraintPropagation.enabled", "false")
     register_lake(spark, settings)
     return spark
 
@@ -122,12 +124,18 @@ def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
 
 
 @contextmanager
-def kept(rows: DataFrame) -> Iterator[DataFrame]:
+def kept(rows: DataFrame, *, few: bool = False) -> Iterator[DataFrame]:
     """The rows, computed once and kept while inside.
 
     Spark knows kept rows by their plan, which names the tables they come from and not their versions, and gives them to every
     session: to another run, to the next one if this one is killed. A filter that nobody else has makes the plan ours alone.
+
+    A `few` are taken out of their plan instead: to analyse a long plan again for each question takes longer than to answer it. Their
+    memory is given back later, when the JVM next collects garbage, so that it must be little.
     """
+    if few:
+        yield rows.localCheckpoint()
+        return
     ours = rows.where(F.lit(uuid4().hex).isNotNull()).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield ours

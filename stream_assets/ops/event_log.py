@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dagster._core.events.log import EventLogEntry
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
-from dagster._serdes import ConfigurableClassData
+from dagster._serdes import ConfigurableClassData, serialize_value
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
@@ -32,6 +34,7 @@ class EventLog(SqliteEventLogStorage):
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._open: dict[str, Connection] = {}
         self._tables: set[str] = set()
+        self._key_columns: set[str] = set()
         super().__init__(str(Path(base_dir) / "history" / "runs"), inst_data)
         self._db_lock = threading.RLock()
         # Dagster asks its environment whether a storage is worth handing events to by the batch.
@@ -64,6 +67,31 @@ class EventLog(SqliteEventLogStorage):
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables
+
+    def _has_asset_key_col_on_connection(self, conn: Connection, column_name: str) -> bool:
+        """Whether this version of the log has a column. It is asked for every event of an asset, and columns do not go away either."""
+        if column_name not in self._key_columns and super()._has_asset_key_col_on_connection(conn, column_name):
+            self._key_columns.add(column_name)
+        return column_name in self._key_columns
+
+    def _store_asset_check_evaluation_planned(self, event: EventLogEntry, event_id: int | None) -> None:
+        """Note a check that is going to be made, for each of its days. Dagster writes the event out anew for every one of them."""
+        planned = event.get_dagster_event().asset_check_planned_data
+        subset = planned.partitions_subset
+        row = {
+            "asset_key": planned.asset_key.to_string(),
+            "check_name": planned.check_name,
+            "run_id": event.run_id,
+            "execution_status": AssetCheckExecutionRecordStatus.PLANNED.value,
+            "evaluation_event": serialize_value(event),
+            "evaluation_event_timestamp": self._event_insert_timestamp(event),
+            "evaluation_event_storage_id": event_id,
+        }
+        with self.index_connection() as connection:
+            connection.execute(
+                AssetCheckExecutionsTable.insert(),
+                [{**row, "partition": day} for day in (subset.get_partition_keys() if subset else [None])],
+            )
 
     def _connection(self, shard: str) -> Connection:
         """The connection to a database, the one used last at the end."""

@@ -27,7 +27,7 @@ from stream_assets.settings import Settings
 from stream_assets.silver.audit import VERDICT, audit_table, failed_gates
 from stream_assets.silver.conform import NOTHING, Spread, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
-from stream_assets.silver.resolve import as_open, fates, with_resolved
+from stream_assets.silver.resolve import PLACE, as_open, fates, with_resolved
 from stream_assets.sources.changes import ALL_KEYS
 from stream_assets.sources.corrections import split_superseded
 
@@ -210,7 +210,7 @@ def _refine(spark: SparkSession, task: Task) -> Done:
     replaced = _per_day(superseded) if superseded else {}
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
-    with kept(conformed) as conformed:
+    with kept(conformed, few=task.spread.tasks == 1) as conformed:
         entries = _with_superseded(_entries(conformed, task), replaced)
         landed = count_bronze(task.settings, contract, task.days)
         stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
@@ -337,8 +337,18 @@ def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: E
         open_rows = rejected(conformed).where(in_days).withColumn("_quarantined_at", F.current_timestamp())
         before = spark.table(table.qualified).where(in_days)
         rows = with_resolved(open_rows, before, fate) if held.rows else as_open(open_rows)
+
+        def at_hand() -> DataFrame:
+            return as_open(open_rows) if _are_all_rejected(table, task.days, open_rows) else rows
+
         commit = Commit(task.run_id, task.contract.name, "quarantine", task.contract.version, entries)
-        delta.replace_days(table, rows, days=task.days, commit=commit, size=size)
+        delta.replace_days(table, rows, days=task.days, commit=commit, size=size, at_hand=at_hand)
+
+
+def _are_all_rejected(table: delta.Table, days: Sequence[date], rejected: DataFrame) -> bool:
+    """Whether all that was in quarantine is rejected again. It mostly is, and to find what became of the others takes joins."""
+    before = delta.count_by_day(table.path, PLACE, of="_event_date", days=days)
+    return not before or before.keys() <= {tuple(row) for row in rejected.select(*PLACE).collect()}
 
 
 def _publish(spark: SparkSession, task: Task, conformed: DataFrame, commit: Commit, silver_was: int | None) -> None:

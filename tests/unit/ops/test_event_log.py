@@ -8,7 +8,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from sqlalchemy import select
 
 from stream_assets.ops.event_log import KEPT_OPEN, EventLog
 from stream_assets.ops.prepare import prepare_home
@@ -101,6 +103,36 @@ def test_events_of_a_range_are_written_together(instance: dg.DagsterInstance, mo
     assert len(together) > 59
     assert many - few > 59
     assert len(instance.event_log_storage.get_materialized_partitions(daily.key)) == 59
+
+
+def test_checks_of_a_range_are_planned_as_dagster_would(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row per check and day, which the evaluation then fills in: the same ones as Dagster's own storage writes."""
+    days = dg.DailyPartitionsDefinition("2025-01-01", end_date="2025-02-01")
+
+    @dg.asset(
+        partitions_def=days,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        check_specs=[dg.AssetCheckSpec("fine", asset="daily", partitions_def=days)],
+    )
+    def daily() -> dg.MaterializeResult:
+        raise dg.Failure("so that what was planned stays as it is", allow_retries=False)
+
+    def planned() -> list[tuple]:
+        tags = {"dagster/asset_partition_range_start": "2025-01-01", "dagster/asset_partition_range_end": "2025-01-31"}
+        run = dg.materialize([daily], instance=instance, tags=tags, raise_on_error=False)
+        table = AssetCheckExecutionsTable.c
+        columns = (table.asset_key, table.check_name, table.partition, table.execution_status)
+        wanted = select(*columns).where(table.run_id == run.run_id).order_by(table.id)
+        with instance.event_log_storage.index_connection() as connection:  # pyright: ignore[reportAttributeAccessIssue]
+            return [tuple(row) for row in connection.execute(wanted)]
+
+    ours = planned()
+    assert [row[2] for row in ours] == list(days.get_partition_keys())
+    name = "_store_asset_check_evaluation_planned"
+    monkeypatch.setattr(EventLog, name, getattr(SqliteEventLogStorage, name))
+    assert planned() == ours
 
 
 def test_a_batch_is_kept_whole_or_not_at_all(instance: dg.DagsterInstance) -> None:
