@@ -44,7 +44,7 @@ test: setup ## Unit and integration tests
 
 e2e: setup ## Browser tests against a real Dagster UI
 	@tests/e2e/install-browser
-	@pytest tests/e2e
+	@pytest --numprocesses $(WORKERS) --dist loadfile tests/e2e
 
 check: $(VENV)/.ready ## Lint, format, types, SQL lint, generated files current
 	@ruff check .

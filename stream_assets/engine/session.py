@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyarrow import fs
@@ -134,7 +134,10 @@ def kept(rows: DataFrame, *, few: bool = False) -> Iterator[DataFrame]:
     memory is given back later, when the JVM next collects garbage, so that it must be little.
     """
     if few:
-        yield rows.localCheckpoint()
+        taken: Any = rows.localCheckpoint()
+        # The client takes them for those of the session that this thread, or the process, opened last.
+        taken._session = taken._plan._spark_session = rows.sparkSession
+        yield taken
         return
     ours = rows.where(F.lit(uuid4().hex).isNotNull()).persist(StorageLevel.MEMORY_AND_DISK)
     try:
