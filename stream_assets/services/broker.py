@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from base64 import urlsafe_b64encode
 from pathlib import Path
 from uuid import uuid4
 
@@ -83,7 +84,7 @@ def broker_config(settings: Settings, folder: Path) -> dict[str, object]:
 
 
 def _cluster_id() -> str:
-    """22 characters of base64, as Kafka writes identifiers."""
-    import base64
-
-    return base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+    """22 characters of base64, as Kafka writes identifiers. Like Kafka's own, none begins with a dash: its tools would see an option."""
+    while (made := urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
