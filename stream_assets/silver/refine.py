@@ -210,7 +210,8 @@ def _refine(spark: SparkSession, task: Task) -> Done:
     replaced = _per_day(superseded) if superseded else {}
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
-    with kept(conformed, few=task.spread.tasks == 1) as conformed:
+    is_little = task.spread.tasks == 1 and task.bytes_in <= delta.FEW_BYTES
+    with kept(conformed, few=is_little) as conformed:
         entries = _with_superseded(_entries(conformed, task), replaced)
         landed = count_bronze(task.settings, contract, task.days)
         stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
