@@ -85,7 +85,9 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
         "_contract_version": ("string", "Contract in force when it landed."),
     }
     stats = ("_event_date", "_position", "_key", "_ingested_at")
-    return delta.table_of(settings, "bronze", contract.name, columns, partition_by="_delivery_date", stats=stats)
+    return delta.table_of(
+        settings, "bronze", contract.name, columns, partition_by="_delivery_date", stats=stats, varied=("_raw",)
+    )
 
 
 def land(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Literal, TypeVar
@@ -67,6 +68,8 @@ class Table:
     """The only columns whose minimum and maximum Delta may write into its log: never payloads, never personal data."""
     is_at_hand: bool = True
     """Whether this process may write it too, and not Spark alone."""
+    varied: tuple[str, ...] = ()
+    """Columns whose values hardly repeat: a dictionary of them would be made for nothing."""
 
     @property
     def qualified(self) -> str:
@@ -82,9 +85,11 @@ def table_of(
     *,
     partition_by: str | None,
     stats: tuple[str, ...],
+    varied: tuple[str, ...] = (),
 ) -> Table:
     """A table at its place in the lake."""
-    return Table(layer, name, settings.table_path(layer, name), columns, partition_by, stats, settings.is_lake_at_hand)
+    path, is_at_hand = settings.table_path(layer, name), settings.is_lake_at_hand
+    return Table(layer, name, path, columns, partition_by, stats, is_at_hand, varied)
 
 
 def exists(spark: SparkSession, table: Table | str) -> bool:
@@ -243,7 +248,21 @@ def _write(
         _refuse_moved(table.path, newest_version(table.path), since)
         writer.save(table.path)
 
-    commit_by_spark(table.path, write)
+    with _without_dictionaries(rows.sparkSession, table.varied):
+        commit_by_spark(table.path, write)
+
+
+@contextmanager
+def _without_dictionaries(spark: SparkSession, columns: Sequence[str]) -> Iterator[None]:
+    """While inside, Parquet files of this session get no dictionary of these columns. Delta passes no such option on."""
+    keys = [f"parquet.enable.dictionary#{column}" for column in columns]
+    for key in keys:
+        spark.conf.set(key, "false")
+    try:
+        yield
+    finally:
+        for key in keys:
+            spark.conf.unset(key)
 
 
 def _refuse_moved(path: str, version: int | None, since: int | None) -> None:

@@ -37,6 +37,8 @@ def open_session(settings: Settings) -> SparkSession:
     give_up_early(spark, connection)
     # What must hold of the rows of a plan, deduced for filters it could add: of the rules of a contract that takes seconds, and finds none.
     spark.conf.set("spark.sql.constraintPropagation.enabled", "false")
+    # Rows are kept for seconds: to look for the best compression of each column costs more than what it saves.
+    spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
     register_lake(spark, settings)
     return spark
 
@@ -150,13 +152,18 @@ def kept(rows: DataFrame, *, few: bool = False) -> Iterator[DataFrame]:
 def one_task_per_file(spark: SparkSession) -> Iterator[None]:
     """While inside, every input file is read by one task, from its first line to its last.
 
-    A row's number within its task is then its line number, with no shuffle and no second pass.
+    A row's number within its task is then its line number, with no shuffle and no second pass. And all its rows are of one day, which
+    are written as they come: Delta would sort them by day.
     """
-    keys = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
-    for key in keys:
-        spark.conf.set(key, _WHOLE_FILE)
+    settings = {
+        "spark.sql.files.maxPartitionBytes": _WHOLE_FILE,
+        "spark.sql.files.openCostInBytes": _WHOLE_FILE,
+        "spark.sql.maxConcurrentOutputFileWriters": "4",
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key in keys:
+        for key in settings:
             spark.conf.unset(key)

@@ -36,6 +36,8 @@ REFINE_VERSION = 6
 ROWS_PER_FILE = 2_000_000
 ROWS_PER_TASK = 100_000
 MANY_TASKS = 16
+ROWS_AT_ONCE = 1_000_000
+"""Records of a dataset whose rows are kept at a time: two datasets at once fit into the memory of a laptop's engine."""
 MAX_ROUNDS = 5
 
 
@@ -122,17 +124,17 @@ def refine(
         if not stale or not landed:
             break
         is_corrected = contract.kind == "entity" or any("corrections" in entry for entry in landed.values())
-        spread, withheld = _spread(landed, contract, stale), {**audited, **done.withheld}
-        law, history = _as_landed(settings, contract), {**before, **done.published}
-        size = _bytes_in(landed, contract, stale)
-        task = Task(settings, law, stale, inputs, run_id, salt, spread, size, history, withheld, is_corrected)
+        law = _as_landed(settings, contract)
         try:
-            done = _together(done, _refine(spark, task))
+            for some in portions(landed, contract, stale):
+                spread, size = _spread(landed, contract, some), _bytes_in(landed, contract, some)
+                history, withheld = {**before, **done.published}, {**audited, **done.withheld}
+                task = Task(settings, law, some, inputs, run_id, salt, spread, size, history, withheld, is_corrected)
+                done = _together(done, _refine(spark, task))
+                refined.update(some)
         except MovedError:
             if not rounds_left:
                 raise
-            continue
-        refined.update(stale)
     known = {**before, **done.published}
     uncounted = [day for day in days if day.isoformat() not in done.landed]
     return Refinement(
@@ -176,6 +178,25 @@ def input_fingerprints(landed: Entries, contract: Contract, days: Sequence[date]
         return f"{REFINE_VERSION}:{contract.shape}:{seen}"
 
     return {day.isoformat(): of(day) for day in days}
+
+
+def portions(landed: Entries, contract: Contract, days: Sequence[date]) -> list[list[date]]:
+    """Days as they are refined together, in order: a long range takes no more memory than a part of it, and what is done stays done.
+
+    Only days of events stand for themselves: versions of an entity depend on each other, and the latest reference wins.
+    """
+    if contract.kind != "event":
+        return [list(days)]
+    portions: list[list[date]] = [[]]
+    rows = 0
+    for day in days:
+        more = landed.get(day.isoformat(), {}).get("rows_in", 0)
+        if portions[-1] and rows + more > ROWS_AT_ONCE:
+            portions.append([])
+            rows = 0
+        portions[-1].append(day)
+        rows += more
+    return portions
 
 
 def _spread(landed: Entries, contract: Contract, days: Sequence[date]) -> Spread:

@@ -1,7 +1,8 @@
 """Any order and any repetition gives the same tables: land and refine days as chance has it, and compare with one clean run.
 
-Chance is seeded, so a failure can be repeated, and also decides what is written by Spark and what by delta-rs. One delivery comes again in another shape on the way: what it no longer
-holds must be gone from Silver too.
+Chance is seeded, so a failure can be repeated, and also decides what is written by Spark and what by delta-rs. One delivery comes again in
+another shape on the way: what it no longer holds must be gone from Silver too. Days of events are refined in portions, and all at
+once in the clean run.
 """
 
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from stream_assets.settings import Settings
+from stream_assets.silver import refine as refining
 from tests.documents import contract, document
 from tests.lakes import (
     as_lines,
@@ -73,6 +75,7 @@ def test_any_order_and_repetition_gives_the_same_tables(
     law = contract(tmp_path, document(datasetKind=kind, maxLateness=2))
     chance = random.Random(f"{kind} 1")
     mix_writers(monkeypatch, chance)
+    monkeypatch.setattr(refining, "ROWS_AT_ONCE", 2 * len(CHANGES[0]))
     changed = 1
     for day, records in enumerate(deliveries):
         write(lake, day, first_shape(records) if day == changed else records, when=1_700_000_000 + day)
@@ -90,6 +93,7 @@ def test_any_order_and_repetition_gives_the_same_tables(
     found = {layer: contents(lake, layer, "readings") for layer in ("bronze", "silver", "quarantine")}
     counted = ledger(lake, "silver", "readings")
 
+    monkeypatch.setattr(refining, "ROWS_AT_ONCE", 1_000_000)
     clean = lake_at(lake, tmp_path / "clean")
     for day, records in enumerate(deliveries):
         write(clean, day, records, when=1_700_000_100 if day == changed else 1_700_000_000 + day)
