@@ -24,7 +24,7 @@ from stream_assets.commands.rollback import rollback
 from stream_assets.commands.why import why
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.contracts.model import Contract
-from stream_assets.errors import StreamError
+from stream_assets.errors import InterruptedRunError, StreamError
 from stream_assets.settings import FIELDS, SECRETS, Settings
 
 app = typer.Typer(
@@ -60,10 +60,10 @@ console = Console(highlight=False, file=sys.stdout)
 def main() -> None:
     """Entry point: errors raised on purpose are shown without a traceback."""
     try:
-        app()
+        app(prog_name="stream")
     except StreamError as error:
         Console(stderr=True, highlight=False).print(f"[bold red]error[/] {error}", soft_wrap=True)
-        sys.exit(1)
+        sys.exit(error.exit_code)
 
 
 def _day(text: str | None) -> date | None:
@@ -88,13 +88,15 @@ def run(
         bool, typer.Option("--json", help="Print the execution result as JSON instead of tables.")
     ] = False,
 ) -> None:
-    """Materialize a range of days, show progress, and end with a summary. Exits 1 if a step or a gate failed."""
+    """Materialize a range of days, show progress, and end with a summary. Exits 1 if a step or a gate failed, 130 if it was interrupted."""
+    from stream_assets.engine.server import start_meanwhile
     from stream_assets.ops.show import Progress, show_result
 
     settings = Settings.from_env()
     contracts = load_contracts(settings.contracts)
     start, end = _range(settings, contracts, _day(first), _day(last))
     out = Console(highlight=False, file=sys.stderr) if as_json else console
+    start_meanwhile(settings)
     with Progress(out) as progress:
         progress.note(f"Days {start} to {end}, {len(contracts)} datasets, lake {settings.lake}")
         from stream_assets.build import build_defs
@@ -107,6 +109,8 @@ def run(
         print(result.to_json())
     else:
         show_result(console, settings, contracts, result)
+    if result.status == "canceled":
+        sys.exit(InterruptedRunError.exit_code)
     sys.exit(0 if result.status == "success" and not contracts.broken else 1)
 
 

@@ -10,12 +10,15 @@ StreamError
 │   └── AwayError        it does not answer, and may the next time
 ├── LakeError            a table that refuses what was asked of it
 │   └── MovedError       it has changed since rows that depend on it were computed
-└── ChannelError         an alert that could not be handed over
+├── ChannelError         an alert that could not be handed over
+└── InterruptedRunError  somebody stopped a run before it was done
 """
 
 
 class StreamError(Exception):
-    """Base of every error a person is meant to read."""
+    """Base of every error a person is meant to read. `exit_code` is what a command ends with that raises it."""
+
+    exit_code = 1
 
 
 class ContractError(StreamError):
@@ -60,3 +63,9 @@ class MovedError(LakeError):
 
 class ChannelError(StreamError):
     """A channel did not take an alert. Its text never holds an address or a password."""
+
+
+class InterruptedRunError(StreamError):
+    """A run was stopped from outside. What it had committed stays, and running it again goes on from there."""
+
+    exit_code = 130

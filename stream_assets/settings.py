@@ -45,6 +45,10 @@ FIELDS = {
     "STREAM_SPARK_MEMORY": ("`3g`", "Heap of our own Spark server."),
     "STREAM_SPARK_CORES": ("all", "Cores of our own Spark server."),
     "STREAM_SPARK_IDLE_MINUTES": ("`30`", "Our own Spark server stops after so long without work; 0 keeps it."),
+    "STREAM_STANDBY": (
+        "`on`",
+        "`off`: no process stays loaded beside our own Spark server, and every command takes seconds to start.",
+    ),
     "STREAM_JARS": ("`~/.cache/stream/jars`", "Where JVM libraries are kept once downloaded."),
     "STREAM_PII_SALT": ("made once, in `$STREAM_HOME/secrets`", "Secret mixed into hashed personal data."),
     "STREAM_SCHEDULES": ("`off`", "`on` starts every schedule and the late-data sensor with the daemon."),
@@ -281,6 +285,7 @@ class Settings:
     spark_memory: str
     spark_cores: int
     spark_idle_minutes: float
+    standby: bool
     jars: Path
     pii_salt: str | None = field(repr=False)
     schedules_on: bool
@@ -316,6 +321,7 @@ class Settings:
             spark_memory=env.get("STREAM_SPARK_MEMORY") or "3g",
             spark_cores=int(_number(env, "STREAM_SPARK_CORES", os.cpu_count() or 2)),
             spark_idle_minutes=_number(env, "STREAM_SPARK_IDLE_MINUTES", 30),
+            standby=_switch(env, "STREAM_STANDBY", default="on"),
             jars=_path(env, "STREAM_JARS", Path("~/.cache/stream/jars")),
             pii_salt=env.get("STREAM_PII_SALT") or None,
             schedules_on=_switch(env, "STREAM_SCHEDULES"),
@@ -347,6 +353,7 @@ class Settings:
             "STREAM_SPARK_MEMORY": self.spark_memory,
             "STREAM_SPARK_CORES": str(self.spark_cores),
             "STREAM_SPARK_IDLE_MINUTES": str(self.spark_idle_minutes),
+            "STREAM_STANDBY": "on" if self.standby else "off",
             "STREAM_JARS": str(self.jars),
             "STREAM_SCHEDULES": "on" if self.schedules_on else "off",
             "STREAM_ROLLBACK_DAYS": str(self.rollback_days),
@@ -397,8 +404,8 @@ def _choice(env: Mapping[str, str], name: str, known: tuple[str, ...], default: 
     return text
 
 
-def _switch(env: Mapping[str, str], name: str) -> bool:
-    text = (env.get(name) or "off").lower()
+def _switch(env: Mapping[str, str], name: str, default: str = "off") -> bool:
+    text = (env.get(name) or default).lower()
     if text not in ("on", "off"):
         raise SettingsError(f"{name} is {text!r}: say on or off")
     return text == "on"

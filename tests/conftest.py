@@ -16,6 +16,9 @@ from stream_assets.engine.session import open_session
 from stream_assets.settings import Settings
 from tests.lakes import SALT, forget_tables, lake_at
 
+# Commands that tests start stand for themselves; tests/unit/standby has its own.
+os.environ["STREAM_STANDBY"] = "off"
+
 
 @pytest.fixture(scope="session")
 def engine_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
@@ -24,6 +27,7 @@ def engine_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settin
         "STREAM_HOME": str(tmp_path_factory.mktemp("home")),
         "STREAM_SPARK_MEMORY": "2g",
         "STREAM_SPARK_IDLE_MINUTES": "3",
+        "STREAM_STANDBY": "off",
         "STREAM_PII_SALT": SALT,
     }
     kept = {name: os.environ[name] for name in ("STREAM_JARS", "JAVA_HOME") if name in os.environ}

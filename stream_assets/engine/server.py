@@ -12,7 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from stream_assets.engine.alive import is_alive
 from stream_assets.engine.archive import class_flags
 from stream_assets.engine.jars import resolve_jars, spark_home
 from stream_assets.engine.java import find_java
-from stream_assets.errors import EngineError
+from stream_assets.errors import EngineError, StreamError
 from stream_assets.secrets import secret_file
 from stream_assets.settings import Settings
 
@@ -66,6 +68,20 @@ def connect(settings: Settings, *, classes_to: Path | None = None) -> Connection
     with FileLock(folder / "start.lock"):
         state = running(settings) or _start(settings, classes_to)
     return Connection(f"sc://localhost:{state.port}", _token(settings))
+
+
+def start_meanwhile(settings: Settings) -> None:
+    """Start our server in the background, if it does not run: it takes as long as loading everything that will need it.
+
+    Nobody waits for it here, and nobody hears why it failed: whoever connects does both.
+    """
+    if not settings.spark_remote:
+        threading.Thread(target=_try_to_connect, args=(settings,), daemon=True, name="engine").start()
+
+
+def _try_to_connect(settings: Settings) -> None:
+    with suppress(StreamError, OSError):
+        connect(settings)
 
 
 def running(settings: Settings) -> ServerState | None:
@@ -214,6 +230,9 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         "spark.local.dir": str(_folder(settings) / "scratch"),
         # Shuffled rows pass through files: personal data must not lie there readable, not even for a minute.
         "spark.io.encryption.enabled": "true",
+        # What a killed client had asked for would go on for five minutes, and the next one's queries wait behind it.
+        "spark.connect.execute.manager.detachedTimeout": "10s",
+        "spark.connect.execute.manager.maintenanceInterval": "5s",
         "spark.sql.warehouse.dir": str(_folder(settings) / "warehouse"),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

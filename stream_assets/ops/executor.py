@@ -32,6 +32,7 @@ from dagster._core.execution.step_dependency_config import StepDependencyConfig
 WAIT_S = 0.5
 """How often the main thread looks for steps whose pause before a retry is over."""
 _ENDED = object()
+INTERRUPTS = (dg.DagsterExecutionInterruptedError.__name__, KeyboardInterrupt.__name__)
 
 
 def execute_here(
@@ -42,9 +43,12 @@ def execute_here(
     assets: Collection[dg.AssetKey],
     tags: Mapping[str, str],
     config: Mapping[str, Any],
-) -> None:
-    """Run a job in this process with its own executor, which `JobDefinition.execute_in_process` would replace."""
-    core_execute_in_process(
+) -> bool:
+    """Run a job in this process with its own executor, which `JobDefinition.execute_in_process` would replace.
+
+    Returns whether it went to its end, well or not: False if somebody interrupted it, which Dagster tells as a failure of no step.
+    """
+    done = core_execute_in_process(
         run_config=config,
         job=InMemoryJob(job),
         instance=instance,
@@ -54,6 +58,10 @@ def execute_here(
         run_id=run_id,
         asset_selection=frozenset(assets),
     )
+    failed = next((event for event in done.all_events if event.is_job_failure), None)
+    error = failed.job_failure_data.error if failed else None
+    is_canceled = done.dagster_run.status is dg.DagsterRunStatus.CANCELED
+    return not is_canceled and (error is None or error.cls_name not in INTERRUPTS)
 
 
 @dg.executor(

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from stream_assets.bronze.assets import touched_days
 from stream_assets.contracts.load import ContractSet, load_contracts
 from stream_assets.engine.delta import day_ranges
-from stream_assets.errors import StreamError
+from stream_assets.errors import InterruptedRunError, StreamError
 from stream_assets.keys import AGAIN, daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
 from stream_assets.ops.backfill.instance import COLD, is_cold, is_gold_current
@@ -44,6 +44,7 @@ class ExecutionResult:
 
     run_ids: list[str] = field(default_factory=list)
     status: str = "success"
+    """success, failure, or canceled if somebody stopped it."""
     started_at: str = ""
     duration_seconds: float = 0.0
     rows_processed: int = 0
@@ -96,11 +97,16 @@ def run_range(
     result.notes = work.notes
     with open_instance(settings) as instance:
         tags = {"stream/command": "run", **({AGAIN: "true"} if again else {})}
-        days = _execute(Runner(settings, defs, instance, result, report, tags), work, again=again)
+        try:
+            days = _execute(Runner(settings, defs, instance, result, report, tags), work, again=again)
+        except InterruptedRunError as error:
+            days, result.status = work.days, "canceled"
+            result.errors.append({"step": "run", "error": str(error)})
     result.days = [day.isoformat() for day in sorted(days)]
     result.duration_seconds = round(time.monotonic() - started, 2)
     result.rows_processed = sum(facts["rows"] for name, facts in result.assets.items() if name.startswith("bronze/"))
-    result.status = "failure" if result.errors or result.failed_gates else "success"
+    if result.status != "canceled":
+        result.status = "failure" if result.errors or result.failed_gates else "success"
     _report_quality(settings, defs, contracts, result, report)
     _store(settings, result)
     return result
@@ -182,7 +188,11 @@ class Runner:
     steps_at_once: int = 2
 
     def execute(self, keys: set[dg.AssetKey], first: date, last: date) -> set[date]:
-        """One Dagster run over a range. Returns the event days that its Bronze loads touched."""
+        """One Dagster run over a range. Returns the event days that its Bronze loads touched.
+
+        Raises:
+            InterruptedRunError: Somebody stopped it (Ctrl-C, SIGTERM): nothing that comes after may be begun.
+        """
         if not keys:
             return set()
         run_id = str(uuid4())
@@ -197,7 +207,7 @@ class Runner:
         self.result.run_ids.append(run_id)
         job = self.defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=frozenset(keys))
         with _quietly(self.settings, run_id):
-            execute_here(
+            is_complete = execute_here(
                 job,
                 self.instance,
                 run_id=run_id,
@@ -213,6 +223,8 @@ class Runner:
                     "execution": {"config": {"max_concurrent": self.steps_at_once}},
                 },
             )
+        if not is_complete:
+            raise InterruptedRunError("Interrupted. What was committed stays; run it again to go on.")
         return touched
 
     def due(self, keys: set[dg.AssetKey], first: date, last: date) -> set[dg.AssetKey]:

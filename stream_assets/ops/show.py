@@ -96,7 +96,7 @@ def show_result(console: Console, settings: Settings, contracts: ContractSet, re
     for note in result.notes:
         console.print(f"[yellow]→[/] {note}", soft_wrap=True)
     _show_quality(console, result)
-    state = "[green]success[/]" if result.status == "success" else "[red]failure[/]"
+    state = f"[{'green' if result.status == 'success' else 'red'}]{result.status}[/]"
     console.print(
         f"{state} in {result.duration_seconds:.1f} s, {result.rows_processed:,} records. Details: {settings.home / 'reports' / 'runs' / 'latest.json'}",
         soft_wrap=True,

@@ -40,7 +40,9 @@ def silver_table(settings: Settings, contract: Contract) -> delta.Table:
     stats = (*comparable, *[c for c in history if c != "is_current"], *key, "_delivery_date", "_position")
     partition = "_event_date" if contract.kind == "event" else None
     varied = tuple(c.name for c in contract.silver if c.name in contract.key or c.options.get("format") == "uuid")
-    return delta.table_of(settings, "silver", contract.name, columns, partition_by=partition, stats=stats, varied=varied)
+    return delta.table_of(
+        settings, "silver", contract.name, columns, partition_by=partition, stats=stats, varied=varied
+    )
 
 
 def quarantine_table(settings: Settings, contract: Contract) -> delta.Table:

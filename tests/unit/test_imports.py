@@ -24,6 +24,7 @@ FLOORS = (
     {"build"},
     {"commands"},
     {"cli"},
+    {"standby"},
     {"definitions"},
 )
 # The sample writes files as any producer would: it shares no code with what reads them.

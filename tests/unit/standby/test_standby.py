@@ -1,0 +1,186 @@
+"""Commands that another process has loaded for us: the same words, the same end, and nobody left behind.
+
+A small listener stands for the engine, as none of these commands needs one. The process on standby and the commands are the real thing.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+import stream_assets
+from stream_assets.engine import server
+from stream_assets.settings import Settings
+from stream_assets.standby import entry
+
+STREAM = str(Path(sys.executable).with_name("stream"))
+LISTENER = """
+import signal, socket, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+time.sleep(120)
+"""
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose name is longer than a socket's address may be."""
+    return tmp_path_factory.mktemp("h" * 120)
+
+
+@pytest.fixture(scope="module")
+def settings(home: Path) -> Iterator[Settings]:
+    made = Settings.from_env({"STREAM_HOME": str(home), "STREAM_SPARK_IDLE_MINUTES": "2"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_command", lambda _, port, __: [sys.executable, "-c", LISTENER, str(port)])
+        server.connect(made)
+    yield made
+    server.stop(made)
+
+
+@pytest.fixture
+def on_standby(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings of a home in which a process is on standby."""
+    monkeypatch.setenv("STREAM_HOME", str(settings.home))
+    monkeypatch.setenv("STREAM_STANDBY", "on")
+    if not entry.place(settings).exists():
+        assert "dagster" in sys.modules or __import__("dagster")
+        entry.leave_one_ready(settings)
+        wait_for(lambda: entry.place(settings).exists())
+    return settings
+
+
+def run(*words: str, standby: str = "on", **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "STREAM_STANDBY": standby, "COLUMNS": "120", **more}
+    return subprocess.run([STREAM, *words], env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def start_long_one(tmp_path: Path) -> subprocess.Popen[str]:
+    """A command that would take minutes, handed over and under way."""
+    environment = {**os.environ, "STREAM_LANDING": str(tmp_path / "landing")}
+    words = [STREAM, "sample", "--days", "600", "--scale", "3"]
+    started = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_for(lambda: list((tmp_path / "landing").rglob("*.jsonl")))
+    return started
+
+
+def forks(settings: Settings) -> list[psutil.Process]:
+    """The processes that work on commands handed over."""
+    loaded = [
+        p for p in psutil.process_iter(["cmdline"]) if "stream_assets.standby.server" in (p.info["cmdline"] or ())
+    ]
+    ours = [p for p in loaded if p.environ().get("STREAM_HOME") == str(settings.home)]
+    return [child for process in ours for child in process.children()]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("contracts", "list"), 0), (("contracts", "diff", "a", "b"), 1), (("nonsense",), 2), ((), 2)]
+)
+def test_a_command_ends_as_if_it_had_been_run_here(words: tuple[str, ...], code: int, on_standby: Settings) -> None:
+    """Output, errors and exit code are those of a process that loads everything itself."""
+    theirs, ours = run(*words), run(*words, standby="off")
+    assert (theirs.stdout, theirs.stderr, theirs.returncode) == (ours.stdout, ours.stderr, ours.returncode)
+    assert ours.returncode == code
+
+
+def test_a_command_is_really_handed_over(on_standby: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+    """It runs with our descriptors: what it prints comes out here."""
+    before = {number: signal.getsignal(number) for number in entry.PASSED_ON}
+    try:
+        assert entry.hand_over(on_standby, ["contracts", "list"]) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert "orders" in capfd.readouterr().out
+
+
+def test_folder_and_environment_are_the_callers(
+    on_standby: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one command was told is nothing to the next."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "bad.odcs.yaml").write_text("apiVersion: v3.1.0\n")
+    monkeypatch.chdir(tmp_path)
+    refused = run("contracts", "lint", STREAM_CONTRACTS="mine")
+    assert refused.returncode == 1
+    assert "bad.odcs.yaml" in refused.stdout + refused.stderr
+    assert run("contracts", "lint").returncode == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_reach_the_command(number: signal.Signals, code: int, on_standby: Settings, tmp_path: Path) -> None:
+    """Whoever stops the command in the terminal stops the one that works."""
+    started = start_long_one(tmp_path)
+    started.send_signal(number)
+    assert started.wait(10) == code
+    wait_for(lambda: not forks(on_standby))
+
+
+def test_ctrl_c_is_answered_by_the_command_itself(on_standby: Settings, tmp_path: Path) -> None:
+    """It is asked, not killed: it may tidy up before it ends, and ends as commands do that were interrupted."""
+    started = start_long_one(tmp_path)
+    started.send_signal(signal.SIGINT)
+    assert started.wait(10) == 130
+    wait_for(lambda: not forks(on_standby))
+
+
+def test_a_command_dies_with_whoever_started_it(on_standby: Settings, tmp_path: Path) -> None:
+    """A killed command does not go on behind anybody's back."""
+    started = start_long_one(tmp_path)
+    assert forks(on_standby)
+    started.kill()
+    started.wait(10)
+    wait_for(lambda: not forks(on_standby))
+
+
+def test_a_killed_worker_is_a_failed_command(on_standby: Settings, tmp_path: Path) -> None:
+    """The caller is told as if it had been killed itself, and never waits for ever."""
+    started = start_long_one(tmp_path)
+    for process in forks(on_standby):
+        process.kill()
+    assert started.wait(10) == 137
+
+
+def test_only_its_owner_may_ask(on_standby: Settings) -> None:
+    """Whoever can connect can run commands."""
+    assert entry.place(on_standby).stat().st_mode & 0o077 == 0
+
+
+def test_there_is_one_at_most(on_standby: Settings) -> None:
+    """Whoever comes second leaves again, and the first still answers."""
+    second = [sys.executable, "-P", "-m", "stream_assets.standby.server"]
+    assert subprocess.run(second, env=os.environ, check=False, timeout=30).returncode == 0
+    assert run("contracts", "list").returncode == 0
+
+
+def test_changed_code_is_not_run_from_memory(on_standby: Settings) -> None:
+    """The process takes leave at the next command, which is run by what lies on the disk."""
+    file = Path(stream_assets.__file__)
+    before = file.stat()
+    try:
+        os.utime(file, (before.st_atime, time.time()))
+        assert entry.hand_over(on_standby, ["contracts", "list"]) is None
+        wait_for(lambda: not entry.place(on_standby).exists())
+    finally:
+        os.utime(file, (before.st_atime, before.st_mtime))
+    assert run("contracts", "list").returncode == 0
+
+
+def test_it_leaves_with_the_engine(on_standby: Settings) -> None:
+    """Nothing stays behind when the engine is stopped."""
+    assert entry.place(on_standby).exists()
+    server.stop(on_standby)
+    wait_for(lambda: not entry.place(on_standby).exists())
