@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -120,12 +121,15 @@ class Stream:
         }
 
     def server(self) -> list[int]:
-        """Processes of its engine, if it runs."""
-        try:
-            state = json.loads((self.root / "home" / "spark" / "server.json").read_text())
-        except (OSError, ValueError):
-            return []
-        return [state["keeper"], state["pid"]]
+        """Processes that work for its commands: its engine, and the one on standby."""
+        folder = self.root / "home" / "spark"
+        found: list[int] = []
+        with suppress(OSError, ValueError):
+            state = json.loads((folder / "server.json").read_text())
+            found += [state["keeper"], state["pid"]]
+        with suppress(OSError, ValueError):
+            found.append(int((folder / "standby.pid").read_text()))
+        return found
 
 
 def write_contracts(folder: Path, *, rules: bool) -> None:

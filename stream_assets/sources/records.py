@@ -149,8 +149,11 @@ def _has_no_other_keys(contract: Contract) -> Expr:
 
 
 def _has_space_before_colon(raw: Expr) -> Expr:
-    """Whether a key may end with something else than `":`. Spark looks closer wherever the first byte is found: it is a rare one."""
-    return F.contains(raw, F.lit(" :")) | F.contains(raw, F.lit("\t")) | F.contains(raw, F.lit("\r:"))
+    """Whether a key may end with something else than `":`. Spark looks closer wherever the first byte is found: it is a rare one.
+
+    A line has no line break, but a message may.
+    """
+    return reduce(or_, [F.contains(raw, F.lit(end)) for end in (" :", "\t", "\r:", "\n:")])
 
 
 def _is_null_by_name(raw: Expr, name: str) -> Expr:

@@ -34,11 +34,13 @@ def main() -> None:
     settings = Settings.from_env()
     engine, code = running(settings), code_version()
     # A lock of this process alone: that a fork ends does not release it.
-    with place(settings).with_suffix(".lock").open("w") as lock:
+    with place(settings).with_suffix(".pid").open("a") as lock:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return  # there is one
+        lock.truncate(0)
+        print(os.getpid(), file=lock, flush=True)
         if engine:
             _load()
             _serve(settings, engine, code)

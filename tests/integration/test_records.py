@@ -45,6 +45,16 @@ def test_unknown_and_repeated_keys_are_what_a_parser_finds(spark, tmp_path) -> N
     assert 0.1 < sum(unknown is None for _, unknown in expected.values()) / RECORDS < 0.9
 
 
+def test_space_before_a_colon_hides_no_other_key(spark, tmp_path) -> None:
+    """Each kind of space that JSON allows, before the colon of one key: the unknown key beside it is seen. Messages may have line breaks."""
+    law = contract(tmp_path)
+    spaces = ["", " ", "  ", "\t", "\r", "\n", "\r\n", "\n\n"]
+    lines = [f'{{"reading_id"{space}:"x","extra":1}}' for space in spaces]
+    rows = spark.createDataFrame([(line,) for line in lines], "_raw string")
+    read = with_record(rows.selectExpr("*", "cast(null as binary) as _raw_bytes"), law).collect()
+    assert {row["_raw"]: row["_unknown"] for row in read} == dict.fromkeys(lines, ["extra"])
+
+
 def _record(chance: random.Random, known: list[str]) -> str:
     colon = chance.choice((":", ":", ": ", " :", "\t: "))
     names = [name for name in known if chance.random() < 0.9]
@@ -65,7 +75,7 @@ def _value(chance: random.Random) -> str:
 
 def _object(chance: random.Random, fields: list[tuple[str, str]], colon: str) -> str:
     mixed = chance.random() < 0.1
-    colons = [chance.choice((":", " : ", "  :", "\r:")) if mixed else colon for _ in fields]
+    colons = [chance.choice((":", " : ", "  :", "\r:", "\n:")) if mixed else colon for _ in fields]
     return "{" + ",".join(json.dumps(n) + c + v for (n, v), c in zip(fields, colons, strict=True)) + "}"
 
 

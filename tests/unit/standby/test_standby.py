@@ -68,13 +68,21 @@ def run(*words: str, standby: str = "on", **more: str) -> subprocess.CompletedPr
     return subprocess.run([STREAM, *words], env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
-def start_long_one(tmp_path: Path) -> subprocess.Popen[str]:
+@pytest.fixture
+def long_one(on_standby: Settings, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A command that would take minutes, handed over and under way."""
     environment = {**os.environ, "STREAM_LANDING": str(tmp_path / "landing")}
     words = [STREAM, "sample", "--days", "600", "--scale", "3"]
-    started = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    wait_for(lambda: list((tmp_path / "landing").rglob("*.jsonl")))
-    return started
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, preexec_fn=_heed_signals) as started:  # noqa: PLW1509
+        wait_for(lambda: list((tmp_path / "landing").rglob("*.jsonl")))
+        yield started
+        started.kill()
+
+
+def _heed_signals() -> None:
+    """What runs the tests may ignore some signals, and what it starts would ignore them too."""
+    for number in entry.PASSED_ON:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def forks(settings: Settings) -> list[psutil.Process]:
@@ -121,37 +129,35 @@ def test_folder_and_environment_are_the_callers(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_signals_reach_the_command(number: signal.Signals, code: int, on_standby: Settings, tmp_path: Path) -> None:
+def test_signals_reach_the_command(
+    number: signal.Signals, code: int, on_standby: Settings, long_one: subprocess.Popen[bytes]
+) -> None:
     """Whoever stops the command in the terminal stops the one that works."""
-    started = start_long_one(tmp_path)
-    started.send_signal(number)
-    assert started.wait(10) == code
+    long_one.send_signal(number)
+    assert long_one.wait(30) == code
     wait_for(lambda: not forks(on_standby))
 
 
-def test_ctrl_c_is_answered_by_the_command_itself(on_standby: Settings, tmp_path: Path) -> None:
+def test_ctrl_c_is_answered_by_the_command_itself(on_standby: Settings, long_one: subprocess.Popen[bytes]) -> None:
     """It is asked, not killed: it may tidy up before it ends, and ends as commands do that were interrupted."""
-    started = start_long_one(tmp_path)
-    started.send_signal(signal.SIGINT)
-    assert started.wait(10) == 130
+    long_one.send_signal(signal.SIGINT)
+    assert long_one.wait(30) == 130
     wait_for(lambda: not forks(on_standby))
 
 
-def test_a_command_dies_with_whoever_started_it(on_standby: Settings, tmp_path: Path) -> None:
+def test_a_command_dies_with_whoever_started_it(on_standby: Settings, long_one: subprocess.Popen[bytes]) -> None:
     """A killed command does not go on behind anybody's back."""
-    started = start_long_one(tmp_path)
     assert forks(on_standby)
-    started.kill()
-    started.wait(10)
+    long_one.kill()
+    long_one.wait(30)
     wait_for(lambda: not forks(on_standby))
 
 
-def test_a_killed_worker_is_a_failed_command(on_standby: Settings, tmp_path: Path) -> None:
+def test_a_killed_worker_is_a_failed_command(on_standby: Settings, long_one: subprocess.Popen[bytes]) -> None:
     """The caller is told as if it had been killed itself, and never waits for ever."""
-    started = start_long_one(tmp_path)
     for process in forks(on_standby):
         process.kill()
-    assert started.wait(10) == 137
+    assert long_one.wait(30) == 137
 
 
 def test_only_its_owner_may_ask(on_standby: Settings) -> None:
