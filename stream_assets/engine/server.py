@@ -230,7 +230,9 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         "spark.local.dir": str(_folder(settings) / "scratch"),
         # Shuffled rows pass through files: personal data must not lie there readable, not even for a minute.
         "spark.io.encryption.enabled": "true",
-        # What a killed client had asked for would go on for five minutes, and the next one's queries wait behind it.
+        # What a killed client had asked for would go on for seven minutes, and the next one's queries wait behind it: that nobody listens
+        # any more is seen when an answer is to be fetched anew, every so often.
+        "spark.connect.execute.reattachable.senderMaxStreamDuration": "20s",
         "spark.connect.execute.manager.detachedTimeout": "10s",
         "spark.connect.execute.manager.maintenanceInterval": "5s",
         "spark.sql.warehouse.dir": str(_folder(settings) / "warehouse"),

@@ -1,6 +1,11 @@
 """The engine itself: who may use it, and what its sessions share."""
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -12,6 +17,14 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from stream_assets.engine.archive import class_archive
 from stream_assets.engine.java import find_java
 from stream_assets.settings import Settings
+
+ENDLESS = """
+from stream_assets.engine.session import open_session
+from stream_assets.settings import Settings
+spark = open_session(Settings.from_env())
+print("asking", flush=True)
+spark.range(0, 10**14, 1, 2).selectExpr("sum(id % 7)").collect()
+"""
 
 
 def test_a_wrong_token_is_refused(lake: Settings, spark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +47,24 @@ def test_sessions_share_what_is_compiled(spark: SparkSession) -> None:
     """With classes of its own, every session would compile every query anew."""
     assert spark.conf.get("spark.sql.artifact.isolation.enabled") == "false"
     assert spark.conf.get("spark.sql.artifact.isolation.alwaysApplyClassloader") == "false"
+
+
+def test_what_a_killed_client_asked_for_is_given_up(lake: Settings, spark: SparkSession) -> None:
+    """It would keep every core for minutes, and the queries of the next run waiting."""
+    environment = {**os.environ, **lake.to_env()}
+    client = subprocess.Popen([sys.executable, "-c", ENDLESS], env=environment, stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
+    assert client.stdout.readline() == "asking\n"
+    pid = json.loads((lake.home / "spark" / "server.json").read_text())["pid"]
+    _wait_until(lambda: psutil.Process(pid).cpu_percent(0.5) > 50)
+    client.kill()
+    client.wait()
+    began = time.monotonic()
+    assert spark.range(10).count() == 10
+    assert time.monotonic() - began < 60
+
+
+def _wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
