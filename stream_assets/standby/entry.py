@@ -23,6 +23,8 @@ ITSELF = {"engine", "prepare", "services", "streams"}
 """Commands that start or stop long-lived processes, or are one."""
 TAKEN = b"+"
 """What the other process says once it has taken a command over."""
+PROGRAM = [sys.executable, str(Path(__file__).parent)]
+"""Whose code runs a command: another checkout that shares our STREAM_HOME is not us."""
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -63,7 +65,14 @@ def reach(settings: Settings, folder: int) -> str:
 
 def hand_over(settings: Settings, arguments: Sequence[str]) -> int | None:
     """Let the process on standby run the command. Returns its exit code, or None if nobody took it."""
-    request = {"arguments": list(arguments), "folder": str(Path.cwd()), "environment": dict(os.environ)}
+    os.umask(mask := os.umask(0))
+    request = {
+        "program": PROGRAM,
+        "arguments": list(arguments),
+        "folder": str(Path.cwd()),
+        "environment": dict(os.environ),
+        "umask": mask,
+    }
     with socket.socket(socket.AF_UNIX) as line:
         try:
             folder = os.open(place(settings).parent, os.O_PATH)

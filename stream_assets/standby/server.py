@@ -24,7 +24,7 @@ import stream_assets
 from stream_assets.engine.alive import is_alive
 from stream_assets.engine.server import ServerState, running
 from stream_assets.settings import Settings
-from stream_assets.standby.entry import TAKEN, place, reach
+from stream_assets.standby.entry import PROGRAM, TAKEN, place, reach
 
 POLL_S = 2.0
 
@@ -100,10 +100,13 @@ def _become(line: socket.socket) -> None:
     _, given, _, _ = socket.recv_fds(line, 1, 3)
     with line.makefile("rb") as reader:
         request = json.loads(reader.readline())
+    if request["program"] != PROGRAM:
+        sys.exit()
     for number, descriptor in enumerate(given):
         os.dup2(descriptor, number)
         os.close(descriptor)
     sys.stdout.reconfigure(line_buffering=os.isatty(1))  # pyright: ignore[reportAttributeAccessIssue]
+    os.umask(request["umask"])
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

@@ -185,6 +185,22 @@ def test_changed_code_is_not_run_from_memory(on_standby: Settings) -> None:
     assert run("contracts", "list").returncode == 0
 
 
+def test_another_checkout_runs_its_own_code(on_standby: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two checkouts may share a STREAM_HOME: a command is never run by the code of the other."""
+    monkeypatch.setattr(entry, "PROGRAM", [sys.executable, "/elsewhere/stream_assets/standby"])
+    assert entry.hand_over(on_standby, ["contracts", "list"]) is None
+
+
+def test_files_are_as_private_as_the_caller_wants_them(on_standby: Settings, tmp_path: Path) -> None:
+    """The mask of permissions is the caller's."""
+    environment = {**os.environ, "STREAM_LANDING": str(tmp_path / "landing")}
+    command = [STREAM, "sample", "--days", "1", "--scale", "0.01"]
+    subprocess.run(command, env=environment, umask=0o077, check=True, capture_output=True, timeout=60)
+    files = [file for file in (tmp_path / "landing").rglob("*") if file.is_file()]
+    assert files
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+
+
 def test_it_leaves_with_the_engine(on_standby: Settings) -> None:
     """Nothing stays behind when the engine is stopped."""
     assert entry.place(on_standby).exists()
