@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,16 @@ from stream_assets.settings import Settings
 from stream_assets.standby.entry import PROGRAM, TAKEN, place, reach
 
 POLL_S = 2.0
+LOADED = (
+    "dbt.adapters.spark.impl",
+    "dbt.cli.main",
+    "pyspark.sql.connect.session",
+    "stream_assets.build",
+    "stream_assets.ops.run",
+    "stream_assets.ops.show",
+    "stream_assets.ops.show_status",
+)
+"""`stream_assets.cli` is left to the forks: it looks at the terminal when it is imported."""
 
 
 def main() -> None:
@@ -54,14 +65,9 @@ def code_version() -> tuple[float, int]:
 
 
 def _load() -> None:
-    """Import what the commands that people wait for need. `cli` itself is left to the fork: it looks at the terminal."""
-    import pyspark.sql.connect.session  # noqa: F401
-
-    import stream_assets.build
-    import stream_assets.ops.run
-    import stream_assets.ops.show
-    import stream_assets.ops.show_status  # noqa: F401
-
+    """Import what the commands that people wait for need."""
+    for module in LOADED:
+        import_module(module)
     gc.collect()
     gc.freeze()  # what is shared with the forks stays shared
 
