@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
 import psutil
 import pytest
@@ -17,6 +16,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from stream_assets.engine.archive import class_archive
 from stream_assets.engine.java import find_java
 from stream_assets.settings import Settings
+from tests.engines import wait_for
 
 ENDLESS = """
 from stream_assets.engine.session import open_session
@@ -56,15 +56,9 @@ def test_what_a_killed_client_asked_for_is_given_up(lake: Settings, spark: Spark
     assert client.stdout is not None
     assert client.stdout.readline() == "asking\n"
     pid = json.loads((lake.home / "spark" / "server.json").read_text())["pid"]
-    _wait_until(lambda: psutil.Process(pid).cpu_percent(0.5) > 50)
+    wait_for(lambda: psutil.Process(pid).cpu_percent(0.5) > 50)
     client.kill()
     client.wait()
     began = time.monotonic()
     assert spark.range(10).count() == 10
     assert time.monotonic() - began < 60
-
-
-def _wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"

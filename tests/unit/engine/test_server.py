@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,28 +18,15 @@ import pytest
 from stream_assets.engine import server
 from stream_assets.errors import EngineError
 from stream_assets.settings import Settings
-
-LISTENER = """
-import signal, socket, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-time.sleep(60)
-"""
+from tests.engines import put_listener, wait_for
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
-    monkeypatch.setattr(server, "_command", lambda _, port, __: [sys.executable, "-c", LISTENER, str(port)])
+    put_listener(monkeypatch)
     made = Settings.from_env({"STREAM_HOME": str(tmp_path), "STREAM_SPARK_IDLE_MINUTES": "1"})
     yield made
     server.stop(made)
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def state_of(settings: Settings) -> Path:

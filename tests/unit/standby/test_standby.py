@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -18,21 +18,9 @@ import stream_assets
 from stream_assets.engine import server
 from stream_assets.settings import Settings
 from stream_assets.standby import entry
+from tests.engines import put_listener, wait_for
 
 STREAM = str(Path(sys.executable).with_name("stream"))
-LISTENER = """
-import signal, socket, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-time.sleep(120)
-"""
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +31,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def settings(home: Path) -> Iterator[Settings]:
-    made = Settings.from_env({"STREAM_HOME": str(home), "STREAM_SPARK_IDLE_MINUTES": "2"})
+    made = Settings.from_env({"STREAM_HOME": str(home), "STREAM_SPARK_IDLE_MINUTES": "10"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "_command", lambda _, port, __: [sys.executable, "-c", LISTENER, str(port)])
+        put_listener(patch)
         server.connect(made)
     yield made
     server.stop(made)
