@@ -75,11 +75,7 @@ def _heed_signals() -> None:
 
 def forks(settings: Settings) -> list[psutil.Process]:
     """The processes that work on commands handed over."""
-    loaded = [
-        p for p in psutil.process_iter(["cmdline"]) if "stream_assets.standby.server" in (p.info["cmdline"] or ())
-    ]
-    ours = [p for p in loaded if p.environ().get("STREAM_HOME") == str(settings.home)]
-    return [child for process in ours for child in process.children()]
+    return psutil.Process(int(entry.place(settings).with_suffix(".pid").read_text())).children()
 
 
 @pytest.mark.parametrize(
