@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from stream_assets.errors import SettingsError
 from stream_assets.settings import Settings
@@ -65,14 +66,6 @@ def reach(settings: Settings, folder: int) -> str:
 
 def hand_over(settings: Settings, arguments: Sequence[str]) -> int | None:
     """Let the process on standby run the command. Returns its exit code, or None if nobody took it."""
-    os.umask(mask := os.umask(0))
-    request = {
-        "program": PROGRAM,
-        "arguments": list(arguments),
-        "folder": str(Path.cwd()),
-        "environment": dict(os.environ),
-        "umask": mask,
-    }
     with socket.socket(socket.AF_UNIX) as line:
         try:
             folder = os.open(place(settings).parent, os.O_PATH)
@@ -81,7 +74,7 @@ def hand_over(settings: Settings, arguments: Sequence[str]) -> int | None:
             finally:
                 os.close(folder)
             socket.send_fds(line, [b"?"], [0, 1, 2])
-            line.sendall(json.dumps(request).encode() + b"\n")
+            line.sendall(json.dumps(_request(arguments)).encode() + b"\n")
             if line.recv(1) != TAKEN:
                 return None
         except OSError:
@@ -102,6 +95,18 @@ def hand_over(settings: Settings, arguments: Sequence[str]) -> int | None:
     return 128 + passed[-1]
 
 
+def _request(arguments: Sequence[str]) -> dict[str, Any]:
+    """What makes another process the command that was called here."""
+    os.umask(mask := os.umask(0))
+    return {
+        "program": PROGRAM,
+        "arguments": list(arguments),
+        "folder": str(Path.cwd()),
+        "environment": dict(os.environ),
+        "umask": mask,
+    }
+
+
 def leave_one_ready(settings: Settings) -> None:
     """Start a process on standby after a command that had to load everything, if the engine stays."""
     if "dagster" not in sys.modules or not (settings.home / "spark" / "server.json").exists():
@@ -114,5 +119,6 @@ def leave_one_ready(settings: Settings) -> None:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            env=os.environ | {"STREAM_HOME": str(settings.home)},  # it may be given as seen from here
             cwd="/",
         )

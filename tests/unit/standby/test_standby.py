@@ -46,7 +46,10 @@ def on_standby(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("STREAM_STANDBY", "on")
     if not entry.place(settings).exists():
         assert "dagster" in sys.modules or __import__("dagster")
-        entry.leave_one_ready(settings)
+        with monkeypatch.context() as elsewhere:  # as somebody might who names his home from where he is
+            elsewhere.chdir(settings.home.parent)
+            elsewhere.setenv("STREAM_HOME", settings.home.name)
+            entry.leave_one_ready(settings)
         wait_for(lambda: entry.place(settings).exists())
     return settings
 
