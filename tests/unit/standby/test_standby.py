@@ -21,6 +21,13 @@ from stream_assets.standby import entry
 from tests.engines import put_listener, wait_for
 
 STREAM = str(Path(sys.executable).with_name("stream"))
+HEEDING = """
+import os, signal, sys
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Starts a command that heeds signals: what runs the tests may ignore some, and what it starts would ignore them too."""
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +70,11 @@ def run(*words: str, standby: str = "on", **more: str) -> subprocess.CompletedPr
 def long_one(on_standby: Settings, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A command that would take minutes, handed over and under way."""
     environment = {**os.environ, "STREAM_LANDING": str(tmp_path / "landing")}
-    words = [STREAM, "sample", "--days", "600", "--scale", "3"]
-    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, preexec_fn=_heed_signals) as started:  # noqa: PLW1509
-        wait_for(lambda: list((tmp_path / "landing").rglob("*.jsonl")))
+    words = [sys.executable, "-c", HEEDING, STREAM, "sample", "--days", "600", "--scale", "3"]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) as started:
+        wait_for(lambda: list((tmp_path / "landing").rglob("*.jsonl")), 60)
         yield started
         started.kill()
-
-
-def _heed_signals() -> None:
-    """What runs the tests may ignore some signals, and what it starts would ignore them too."""
-    for number in entry.PASSED_ON:
-        signal.signal(number, signal.SIG_DFL)
 
 
 def forks(settings: Settings) -> list[psutil.Process]:
