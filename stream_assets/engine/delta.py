@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Literal, TypeVar
@@ -25,7 +24,7 @@ from stream_assets.engine.failures import is_lost_race
 from stream_assets.engine.files import count_by, files_in
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import newest_version
-from stream_assets.engine.session import quoted
+from stream_assets.engine.session import configured, quoted
 from stream_assets.engine.turns import turn_of_ours, turn_of_spark
 from stream_assets.errors import LakeError, MovedError
 from stream_assets.settings import Settings
@@ -248,21 +247,10 @@ def _write(
         _refuse_moved(table.path, newest_version(table.path), since)
         writer.save(table.path)
 
-    with _without_dictionaries(rows.sparkSession, table.varied):
+    # Delta passes no such option on to Parquet's writer.
+    no_dictionaries = {f"parquet.enable.dictionary#{column}": "false" for column in table.varied}
+    with configured(rows.sparkSession, no_dictionaries):
         commit_by_spark(table.path, write)
-
-
-@contextmanager
-def _without_dictionaries(spark: SparkSession, columns: Sequence[str]) -> Iterator[None]:
-    """While inside, Parquet files of this session get no dictionary of these columns. Delta passes no such option on."""
-    keys = [f"parquet.enable.dictionary#{column}" for column in columns]
-    for key in keys:
-        spark.conf.set(key, "false")
-    try:
-        yield
-    finally:
-        for key in keys:
-            spark.conf.unset(key)
 
 
 def _refuse_moved(path: str, version: int | None, since: int | None) -> None:

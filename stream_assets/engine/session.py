@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -149,17 +149,8 @@ def kept(rows: DataFrame, *, few: bool = False) -> Iterator[DataFrame]:
 
 
 @contextmanager
-def one_task_per_file(spark: SparkSession) -> Iterator[None]:
-    """While inside, every input file is read by one task, from its first line to its last.
-
-    A row's number within its task is then its line number, with no shuffle and no second pass. And all its rows are of one day, which
-    are written as they come: Delta would sort them by day.
-    """
-    settings = {
-        "spark.sql.files.maxPartitionBytes": _WHOLE_FILE,
-        "spark.sql.files.openCostInBytes": _WHOLE_FILE,
-        "spark.sql.maxConcurrentOutputFileWriters": "4",
-    }
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """While inside, this session has these settings."""
     for key, value in settings.items():
         spark.conf.set(key, value)
     try:
@@ -167,3 +158,19 @@ def one_task_per_file(spark: SparkSession) -> Iterator[None]:
     finally:
         for key in settings:
             spark.conf.unset(key)
+
+
+def one_task_per_file(spark: SparkSession) -> AbstractContextManager[None]:
+    """While inside, every input file is read by one task, from its first line to its last.
+
+    A row's number within its task is then its line number, with no shuffle and no second pass. And all its rows are of one day, which
+    are written as they come: Delta would sort them by day.
+    """
+    return configured(
+        spark,
+        {
+            "spark.sql.files.maxPartitionBytes": _WHOLE_FILE,
+            "spark.sql.files.openCostInBytes": _WHOLE_FILE,
+            "spark.sql.maxConcurrentOutputFileWriters": "4",
+        },
+    )
