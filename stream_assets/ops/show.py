@@ -51,7 +51,8 @@ class Progress:
             self._status.update(f"{elapsed}  {name} …")
         elif state == "done":
             self._console.print(
-                f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} [dim]{facts['seconds']:5.1f} s[/]  {self._summary(name)}"
+                f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} [dim]{facts['seconds']:5.1f} s[/]  {self._summary(name)}",
+                soft_wrap=True,
             )
         elif state == "current":
             self._console.print(f"[dim]{elapsed}[/]  [green]✓[/] {name:<24} up to date")
@@ -67,7 +68,11 @@ class Progress:
 
 def show_result(console: Console, settings: Settings, contracts: ContractSet, result: ExecutionResult) -> None:
     """The summary of a run: rows per layer, checks and freshness per dataset, then Gold, then what went wrong."""
-    table = Table(title=f"{result.days[0]} to {result.days[-1]}" if result.days else None, title_justify="left")
+    span = f"{result.days[0]} to {result.days[-1]}" if result.days else None
+    # As narrow as it can be: millions of rows of every dataset fit into 80 columns, with no heading cut off.
+    table = Table(
+        title=span, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     table.add_column("dataset")
     for name in ("Bronze", "Silver", "quarantined", "duplicates", "checks"):
         table.add_column(name, justify="right")
