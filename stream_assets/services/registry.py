@@ -33,7 +33,9 @@ def registry_answers(settings: Settings) -> bool:
 
 
 def registry_config(settings: Settings, folder: Path) -> dict[str, object]:
-    """Loopback only. Ids must outlive a restart: messages carry them for as long as they are kept."""
+    """Loopback only. Ids must outlive a restart and a kill: messages carry them for as long as they are kept."""
+    # By default H2 writes half a second after a commit: what was registered just before a kill, or a slow stop, was lost.
+    database = f"jdbc:h2:file:{folder / 'data' / 'registry'};WRITE_DELAY=0"
     return {
         "quarkus.http.host": "127.0.0.1",
         "quarkus.http.port": ports(settings).registry,
@@ -41,5 +43,5 @@ def registry_config(settings: Settings, folder: Path) -> dict[str, object]:
         "quarkus.http.access-log.enabled": "false",
         "apicurio.storage.kind": "sql",
         "apicurio.storage.sql.kind": "h2",
-        "apicurio.datasource.url": f"jdbc:h2:file:{folder / 'data' / 'registry'}",
+        "apicurio.datasource.url": database,
     }

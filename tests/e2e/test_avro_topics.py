@@ -1,5 +1,6 @@
 """Topics in Avro, on a real broker and a real schema registry, written by Confluent's own serializer."""
 
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -11,7 +12,8 @@ from pyspark.sql import SparkSession
 from stream_assets.bronze.follow import catch_up, follower
 from stream_assets.bronze.replay import replay
 from stream_assets.errors import ServiceError
-from stream_assets.services import local
+from stream_assets.services import local, process
+from stream_assets.services.addresses import services_folder
 from stream_assets.settings import Settings
 from stream_assets.sources import registry as registries
 from stream_assets.streaming.events import sound_events
@@ -80,14 +82,14 @@ def test_poison_is_quarantined_and_the_stream_goes_on(spark: SparkSession, avro:
 def test_a_registry_that_is_away_loses_nothing(
     spark: SparkSession, avro: Settings, registry: Settings, tmp_path: Path
 ) -> None:
-    """Schemas seen before are enough; a new one waits, whole, until the registry is back with what it knew."""
+    """Schemas seen before are enough; a new one waits, whole, until the registry is back with what it was told before its kill."""
     law = live_contract(tmp_path, message_format="avro")
     follower(spark, avro, law, run_id="made")
     old, new = Writer(avro, law), Writer(avro, law, LATER[0])
     sent = send(avro, topic_of(law), [("k", old(1))])
     catch_up(spark, avro, law, run_id="before")
     unseen = new(2)
-    local.down(registry, ["registry"])
+    process.end(services_folder(registry) / "registry", by=signal.SIGKILL, timeout_s=30)
     registries._fetch.cache_clear()
     sent += send(avro, topic_of(law), [("k", old(3))])
     catch_up(spark, avro, law, run_id="known")
