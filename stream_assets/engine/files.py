@@ -47,6 +47,11 @@ def files_of(table: DeltaTable) -> list[DataFile]:
     ]
 
 
+def rows_in(path: str) -> int:
+    """How many rows a table has; none if there is no such table."""
+    return sum(file.rows for file in files_in(path))
+
+
 def count_by(
     path: str, columns: Sequence[str], where: pc.Expression, *, within: str, version: int | None = None
 ) -> dict[tuple[Any, ...], int]:

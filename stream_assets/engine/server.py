@@ -239,8 +239,8 @@ def server_conf(settings: Settings, port: int) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        # Delta replays its log with 50 tasks by default; a lake on one machine needs two.
-        "spark.databricks.delta.snapshotPartitions": "2",
+        # Delta replays its log with 50 tasks by default; that of a lake on one machine is done in one.
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.shuffle.partitions": str(max(4, settings.spark_cores * 2)),
         "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(max(8, settings.spark_cores * 8)),
         "spark.default.parallelism": str(settings.spark_cores),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LAYERS = ("bronze", "silver", "quarantine", "audit", "gold", "live")
 REGISTERED = "stream_registered"
 """An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
+ROWS_PER_TASK, MOST_TASKS = 500_000, 16
 _WHOLE_FILE = str(1 << 40)
 
 
@@ -158,6 +159,18 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
     finally:
         for key in settings:
             spark.conf.unset(key)
+
+
+def plan_settings(rows: int) -> dict[str, str]:
+    """How a session is to plan queries that read so many rows: a few, once, with as many tasks as they are worth.
+
+    Spark would plan every query anew after each of its shuffles, by how much went through it, which for a little takes longer than to
+    do it. Of many rows it should know.
+    """
+    tasks = 1 + rows // ROWS_PER_TASK
+    if tasks > MOST_TASKS:
+        return {}
+    return {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(tasks)}
 
 
 def one_task_per_file(spark: SparkSession) -> AbstractContextManager[None]:

@@ -10,7 +10,9 @@ from dagster_dbt import dbt_assets
 from dagster_dbt.core.dbt_cli_event import DbtCoreCliEventMessage
 
 from stream_assets.contracts.model import Contract
+from stream_assets.engine.files import rows_in
 from stream_assets.engine.ledger import Commit
+from stream_assets.engine.session import plan_settings
 from stream_assets.gold.evidence import in_words, tell_row
 from stream_assets.gold.models import Model, built_from, tables_of
 from stream_assets.gold.project import GoldProject, dbt_environment, prepare_project
@@ -77,6 +79,7 @@ def _gold_assets(
                 _arguments(context, config, project, manifest),
                 env=dbt_environment(engine.settings) | {"STREAM_COMMIT": commit.to_json()},
                 output=engine.settings.home / "dbt" / "runs" / context.run_id,
+                conf=_plan(engine.settings, commit),
             )
             for event in events:
                 if event["data"]["node_info"]["unique_id"] in _selected(context):
@@ -123,6 +126,12 @@ def _commit(context: dg.AssetExecutionContext, settings: Settings, models: Mappi
     code, inputs = built_from(settings, {asset: model for asset, model in models.items() if asset in selected})
     days = {day.isoformat(): {} for day in _span(context)}
     return Commit(context.run_id, "*", "gold", contract_version="", days=days, code=code, inputs=inputs)
+
+
+def _plan(settings: Settings, commit: Commit) -> dict[str, str]:
+    """How Spark is to plan the models, by all that they may read. A check on its own says nothing of what it reads."""
+    read = sum(rows_in(f"{settings.lake}/{table}") for table in commit.inputs)
+    return plan_settings(read) if commit.inputs else {}
 
 
 def _told(

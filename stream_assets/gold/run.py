@@ -35,9 +35,15 @@ _RESULTS = {"LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResu
 
 
 def run_dbt(
-    project: GoldProject, connection: Connection, args: Sequence[str], *, env: Mapping[str, str], output: Path
+    project: GoldProject,
+    connection: Connection,
+    args: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    output: Path,
+    conf: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Run one dbt command, yielding dbt's structured result event of every node as it finishes.
+    """Run one dbt command, yielding dbt's structured result event of every node as it finishes. `conf` is set on its session.
 
     The event of a failed test has the first of its rows under `failing_rows`, if the test keeps them (macros/tests.sql).
 
@@ -48,7 +54,7 @@ def run_dbt(
     places = ["--target-path", str(output), "--log-path", str(output)]
     command = ["--quiet", "--no-use-colors", "--no-write-json", *args, *project.flags, *places]
     keep_newest(output.parent, KEPT_RUNS)
-    with _ONE_AT_A_TIME, _environment(env), _own_session(connection) as session:
+    with _ONE_AT_A_TIME, _environment(env), _own_session(connection, conf or {}) as session:
         events: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
         with ThreadPoolExecutor(1, thread_name_prefix="dbt") as thread:
             done = thread.submit(_invoke, project, command, events)
@@ -117,7 +123,7 @@ def _environment(added: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _own_session(connection: Connection) -> Iterator[SparkSession]:
+def _own_session(connection: Connection, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """While inside, dbt-spark works on a session made for it.
 
     Left alone it takes the session of the process, switches ANSI mode off on it, and leaves the user metadata of its
@@ -129,6 +135,8 @@ def _own_session(connection: Connection) -> Iterator[SparkSession]:
     use_token(connection)
     session = SparkSession(connection.url)
     give_up_early(session, connection)
+    for key, value in conf.items():
+        session.conf.set(key, value)
     original, dbt_spark.SparkSession = dbt_spark.SparkSession, _SessionGiver(session)  # pyright: ignore[reportPrivateImportUsage]
     try:
         yield session

@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 
 from stream_assets.contracts.model import CHANGES, Contract
 from stream_assets.engine import delta
+from stream_assets.engine.files import rows_in
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
 from stream_assets.engine.log import newest_version, read_ledger, read_positions
-from stream_assets.engine.session import kept
+from stream_assets.engine.session import configured, kept, plan_settings
 from stream_assets.errors import LakeError, MovedError
 from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
@@ -130,7 +131,8 @@ def refine(
                 spread, size = _spread(landed, contract, some), _bytes_in(landed, contract, some)
                 history, withheld = {**before, **done.published}, {**audited, **done.withheld}
                 task = Task(settings, law, some, inputs, run_id, salt, spread, size, history, withheld, is_corrected)
-                done = _together(done, _refine(spark, task))
+                with configured(spark, plan_settings(_rows_read(settings, contract, landed, some))):
+                    done = _together(done, _refine(spark, task))
                 refined.update(some)
         except MovedError:
             if not rounds_left:
@@ -205,6 +207,13 @@ def _spread(landed: Entries, contract: Contract, days: Sequence[date]) -> Spread
     tasks = 1 + sum(rows) // ROWS_PER_TASK
     is_known = contract.kind != "entity" and tasks < MANY_TASKS  # an entity's rows of other days are read too
     return Spread(1 + max(rows, default=0) // ROWS_PER_FILE, tasks if is_known else None)
+
+
+def _rows_read(settings: Settings, contract: Contract, landed: Entries, days: Sequence[date]) -> int:
+    """How many records these days may be made of, at most. Versions of an entity are ranked with those of all other days."""
+    if contract.kind == "entity":
+        return rows_in(settings.table_path("bronze", contract.name))
+    return sum(landed.get(day.isoformat(), {}).get("rows_in", 0) for day in deliveries_of(contract, days))
 
 
 def _bytes_in(landed: Entries, contract: Contract, days: Sequence[date]) -> int:
