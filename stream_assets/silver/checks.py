@@ -9,7 +9,9 @@ from datetime import date
 import dagster as dg
 
 from stream_assets.contracts.model import Contract
+from stream_assets.engine.files import rows_in
 from stream_assets.engine.log import read_ledger
+from stream_assets.engine.session import configured, plan_settings
 from stream_assets.keys import asset_key
 from stream_assets.quality.checks import check_results, check_specs, reference_checks
 from stream_assets.quality.outcomes import judge_references
@@ -42,7 +44,9 @@ def _compare(contract: Contract, contracts: Mapping[str, Contract], retry: dg.Re
     def compare_keys(context: dg.AssetCheckExecutionContext, engine: EngineResource) -> Iterator[dg.AssetCheckResult]:
         entries = read_ledger(engine.settings.table_path("silver", contract.name))
         days = [date.fromisoformat(day) for day in sorted(_asked(context, entries))]
-        with engine.guarded() as spark:
+        tables = [contract, *(target for target in columns.values() if target)]
+        rows = sum(rows_in(engine.settings.table_path("silver", table.name)) for table in tables)
+        with engine.guarded() as spark, configured(spark, plan_settings(rows)):
             found = {c: find_orphans(spark, contract, c, target, days) for c, target in columns.items()}
         outcomes = [judge_references(contract, column.name, orphans, entries) for column, orphans in found.items()]
         yield from check_results(silver, contract, outcomes, context.selected_asset_check_keys)

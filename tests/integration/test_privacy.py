@@ -5,6 +5,7 @@ It may be in `_raw` and `_raw_bytes` of Bronze and quarantine, which are the rec
 
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,17 @@ def test_silver_files_hold_no_personal_data(refined_sample, canaries) -> None:
 
 def test_the_engine_leaves_no_personal_data(refined_sample, canaries) -> None:
     """Its log, its state and its scratch files, looked through after everything was read and judged."""
-    home = refined_sample.lake.home
-    assert server.log_file(refined_sample.lake).exists()
-    for file in home.rglob("*"):
-        if file.is_file() and file.suffix != ".jar":
-            text = file.read_bytes()
-            assert not [canary for canary in canaries if canary in text], file
+    assert server.log_file(refined_sample.made_at).exists()
+    for file in refined_sample.made_at.home.rglob("*"):
+        with suppress(FileNotFoundError):  # what the engine of another worker needs no longer
+            if file.is_file() and file.suffix != ".jar":
+                text = file.read_bytes()
+                assert not [canary for canary in canaries if canary in text], file
 
 
 def test_secrets_are_nowhere_but_in_their_files(refined_sample) -> None:
     """The token of the engine and the salt of hashes are in no log and in no table's log."""
-    lake = refined_sample.lake
+    lake = refined_sample.made_at
     token = (lake.home / "spark" / "token").read_bytes()
     assert stat.S_IMODE((lake.home / "spark" / "token").stat().st_mode) == 0o600
     salt = pii_salt(lake).encode()
