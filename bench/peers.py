@@ -1,7 +1,8 @@
 """What the checks cost, ours and a peer's, on the same records, rules and machine, both with a warm engine.
 
 Ours are measured as what they add: refining with everything that is judged and counted, less typing, deduplicating and writing
-alone. The peer is given the typed records in memory. Its verdict on every rule must be ours, or nothing is shown.
+alone. The peer is given the typed records in memory. Its verdict on every rule must be ours, or nothing is shown: on all days together,
+and on each day, which is what ours are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -41,7 +43,7 @@ from stream_assets.silver.publish import silver_table
 from stream_assets.silver.refine import ROWS_PER_TASK, read_bronze, refine
 from stream_assets.sources.changes import with_record
 
-PEER, PACKAGE = "Great Expectations", "great-expectations"
+PEER, PEER_BY_DAY, PACKAGE = "Great Expectations", "Great Expectations, by day", "great-expectations"
 WITH, WITHOUT, CHECKS = "Stream, with checks", "Stream, without", "Stream, checks alone"
 ROUNDS = 3
 _UNIQUE, _MIDDLE = "uniqueness", "distribution"
@@ -120,7 +122,9 @@ def peers(bench: Bench) -> None:
         job = Job(open_session(settings), settings, contract, days, rows, stream)
         ours = verdicts_of(contract, {str(day): entries[str(day)] for day in days})
         peer, found = _ask_peer(bench, job, packages, _rules(contract, _median(job)))
-        _compare(ours, found)
+        _compare(ours, found["all"])
+        for day, verdicts in found["by day"].items():
+            _compare(_broken(contract, [entries[day]]), verdicts)
         full, bare = job.measure(job.refine), job.measure(job.write_only)
         job.spark.stop()
     for way, cost in ((WITH, full), (WITHOUT, bare)):
@@ -132,25 +136,30 @@ def peers(bench: Bench) -> None:
         )
     else:
         bench.say("peers      what the checks add is lost in the noise of this size or machine: no ratio")
-    bench.record("peers", PEER, peer, rows, note=_peer_note(found))
+    bench.record("peers", PEER, peer["all"], rows, note=_peer_note(found["all"]))
+    bench.record("peers", PEER_BY_DAY, peer["by day"], rows, note=f"the same, {len(found['by day'])} times")
     bench.say("peers      verdicts are equal")
 
 
 def verdicts_of(contract: Contract, entries: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What Stream says of these days: rows per rule, and whether keys are unique and amounts stay as they are."""
-    counts: dict[str, int] = {}
-    for entry in entries.values():
-        for rule, n in entry["violations"].items():
-            counts[rule] = counts.get(rule, 0) + n
     landed = {day: entry["rows_in"] for day, entry in entries.items()}
     outcomes = {o.name: o.passed for o in judge_entries(contract, entries, entries, landed)}
-    rules = [rule.id for rule in build_rules(contract) if rule.check in _EXPECTATIONS] + [_DISCOUNT]
     duplicates = sum(entry["duplicates"] for entry in entries.values())
     return {
-        **{rule: {"passed": not counts.get(rule), "rows": counts.get(rule, 0)} for rule in rules},
+        **_broken(contract, entries.values()),
         _UNIQUE: {"passed": not duplicates},
         _MIDDLE: {"passed": outcomes["distribution__total_cents__drift"]},
     }
+
+
+def _broken(contract: Contract, entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """How many records of these days break each rule of a record."""
+    rules = [rule.id for rule in build_rules(contract) if rule.check in _EXPECTATIONS] + [_DISCOUNT]
+    counts = Counter[str]()
+    for entry in entries:
+        counts.update(entry["violations"])
+    return {rule: {"passed": not counts[rule], "rows": counts[rule]} for rule in rules}
 
 
 def _rules(contract: Contract, usual: float) -> dict[str, dict[str, Any]]:
@@ -174,7 +183,10 @@ def _median(job: Job) -> float:
     return job.spark.table("silver.orders").agg(F.median("total_cents")).collect()[0][0]
 
 
-def _ask_peer(bench: Bench, job: Job, packages: Path, rules: dict[str, Any]) -> tuple[Cost, dict[str, Any]]:
+def _ask_peer(
+    bench: Bench, job: Job, packages: Path, rules: dict[str, Any]
+) -> tuple[dict[str, Cost], dict[str, dict[str, Any]]]:
+    """What it cost the peer and what it found, for all days together and for each."""
     folder = bench.work("peer")
     _write_records(job, folder / "records")
     (folder / "rules.json").write_text(json.dumps(rules))
@@ -182,8 +194,11 @@ def _ask_peer(bench: Bench, job: Job, packages: Path, rules: dict[str, Any]) -> 
     command = [sys.executable, "-m", "bench.peer", str(packages), *map(str, paths)]
     run_measured(command, env=environment(), log=folder / "peer.log")
     answer = json.loads((folder / "answer.json").read_text())
-    costs = {name: statistics.median(c[name] for c in answer["costs"]) for name in ("seconds", "cpu_seconds")}
-    return Cost(costs["seconds"], costs["cpu_seconds"], 0), answer["verdicts"]
+    costs = {
+        way: Cost(*(statistics.median(c[name] for c in told["costs"]) for name in ("seconds", "cpu_seconds")), 0)
+        for way, told in answer.items()
+    }
+    return costs, {way: told["verdicts"] for way, told in answer.items()}
 
 
 def _write_records(job: Job, folder: Path) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.measure import Measurement
-from bench.peers import CHECKS, PEER, WITH, WITHOUT
+from bench.peers import CHECKS, PEER, PEER_BY_DAY, WITH, WITHOUT
 from bench.scenarios import DUCK, DUCK_REPLACE, PYSPARK, STREAM
 from bench.streams import Figure
 from bench.verify import LAYERS
@@ -44,12 +44,13 @@ _RATIOS = (
     *[(f"4x ÷ 1x, {way}", ("4x", way), ("full", way)) for way in (STREAM, PYSPARK, DUCK)],
     ("backfill as one range ÷ day by day", ("backfill", f"{STREAM}, one range"), ("backfill", f"{STREAM}, day by day")),
     (f"{PEER} ÷ Stream's checks", ("peers", PEER), ("peers", CHECKS)),
+    (f"{PEER_BY_DAY} ÷ Stream's checks", ("peers", PEER_BY_DAY), ("peers", CHECKS)),
     ("with checks ÷ without, refining alone", ("peers", WITH), ("peers", WITHOUT)),
     ("one changed day ÷ full load", ("repair", STREAM), ("full", STREAM)),
     ("rules on ÷ off", ("checks", f"{STREAM}, rules on"), ("checks", f"{STREAM}, rules off")),
 )
 """Name, numerator, denominator; each a (scenario, way)."""
-_COLOURS = {STREAM: "#1f6feb", PYSPARK: "#e36209", DUCK: "#b8a000", PEER: "#8250df"}
+_COLOURS = {STREAM: "#1f6feb", PYSPARK: "#e36209", DUCK: "#b8a000", PEER: "#8250df", PEER_BY_DAY: "#8250df"}
 
 
 def ratios(results: Iterable[Measurement]) -> dict[str, dict[str, float]]:
