@@ -42,12 +42,11 @@ def profile_days(accepted: DataFrame, contract: Contract) -> dict[str, dict[str,
     columns = profiled(contract)
     if not columns:
         return {}
-    names = [f"b{position}" for position in range(len(columns))]
-    buckets = accepted.select("_event_date", *[_bucket(c).alias(name) for c, name in zip(columns, names, strict=True)])
-    sets = buckets.groupingSets([["_event_date", name] for name in names], "_event_date", *names)
-    counted = sets.agg(F.count(F.lit(1)).alias("rows"), F.grouping_id().alias("left_out"))
-    found = counted.select("_event_date", "rows", "left_out", F.coalesce(*names).alias("bucket"))
-    of_column = Window.partitionBy("_event_date", "left_out")
+    # A row per column and value, not a row per column with room for all of them: the keys that are counted stay short.
+    values = (part for position, column in enumerate(columns) for part in (F.lit(position), _bucket(column)))
+    buckets = accepted.select("_event_date", F.stack(F.lit(len(columns)), *values).alias("column", "bucket"))
+    found = buckets.groupBy("_event_date", "column", "bucket").agg(F.count(F.lit(1)).alias("rows"))
+    of_column = Window.partitionBy("_event_date", "column")
     ranked = found.withColumns(
         {
             "rank": F.row_number().over(of_column.orderBy(F.col("rows").desc(), "bucket")),
@@ -56,9 +55,8 @@ def profile_days(accepted: DataFrame, contract: Contract) -> dict[str, dict[str,
     )
     days: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ranked.where(F.col("rank") <= MAX_BUCKETS).collect():
-        column = columns[_position(row["left_out"], len(names))]
         profile = days.setdefault(row["_event_date"].isoformat(), {}).setdefault(
-            column.name, {"counts": {}, "nulls": 0, "others": row["total"]}
+            columns[row["column"]].name, {"counts": {}, "nulls": 0, "others": row["total"]}
         )
         profile["others"] -= row["rows"]
         if row["bucket"] is None:
@@ -66,11 +64,6 @@ def profile_days(accepted: DataFrame, contract: Contract) -> dict[str, dict[str,
         else:
             profile["counts"][row["bucket"]] = row["rows"]
     return days
-
-
-def _position(left_out: int, count: int) -> int:
-    """Which column a grouping set is about: the one bit that is not set, counted from the left."""
-    return next(position for position in range(count) if not left_out >> (count - 1 - position) & 1)
 
 
 def _bucket(column: Column) -> Expr:
