@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LAYERS = ("bronze", "silver", "quarantine", "audit", "gold", "live")
 REGISTERED = "stream_registered"
 """An empty database that says that every table is registered: without it, somebody is still at it or has died over it."""
-ROWS_PER_TASK, MOST_TASKS = 500_000, 16
+ROWS_PER_SHUFFLED_TASK, MOST_SHUFFLED_TASKS = 500_000, 16
 _WHOLE_FILE = str(1 << 40)
 
 
@@ -167,8 +167,8 @@ def plan_settings(rows: int) -> dict[str, str]:
     Spark would plan every query anew after each of its shuffles, by how much went through it, which for a little takes longer than to
     do it. Of many rows it should know.
     """
-    tasks = 1 + rows // ROWS_PER_TASK
-    if tasks > MOST_TASKS:
+    tasks = 1 + rows // ROWS_PER_SHUFFLED_TASK
+    if tasks > MOST_SHUFFLED_TASKS:
         return {}
     return {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(tasks)}
 

@@ -3,7 +3,7 @@
 They come after both tables: as a dependency between assets, two datasets that point at each other would be a cycle.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 
 import dagster as dg
@@ -16,6 +16,7 @@ from stream_assets.keys import asset_key
 from stream_assets.quality.checks import check_results, check_specs, reference_checks
 from stream_assets.quality.outcomes import judge_references
 from stream_assets.resources import EngineResource
+from stream_assets.settings import Settings
 from stream_assets.silver.references import find_orphans
 
 DAYS_ALONE = 7
@@ -44,14 +45,18 @@ def _compare(contract: Contract, contracts: Mapping[str, Contract], retry: dg.Re
     def compare_keys(context: dg.AssetCheckExecutionContext, engine: EngineResource) -> Iterator[dg.AssetCheckResult]:
         entries = read_ledger(engine.settings.table_path("silver", contract.name))
         days = [date.fromisoformat(day) for day in sorted(_asked(context, entries))]
-        tables = [contract, *(target for target in columns.values() if target)]
-        rows = sum(rows_in(engine.settings.table_path("silver", table.name)) for table in tables)
-        with engine.guarded() as spark, configured(spark, plan_settings(rows)):
+        compared = [contract, *(target for target in columns.values() if target)]
+        with engine.guarded() as spark, configured(spark, _plan(engine.settings, compared)):
             found = {c: find_orphans(spark, contract, c, target, days) for c, target in columns.items()}
         outcomes = [judge_references(contract, column.name, orphans, entries) for column, orphans in found.items()]
         yield from check_results(silver, contract, outcomes, context.selected_asset_check_keys)
 
     return compare_keys
+
+
+def _plan(settings: Settings, compared: Iterable[Contract]) -> dict[str, str]:
+    """How Spark is to plan the comparison, by all that Silver has of these."""
+    return plan_settings(sum(rows_in(settings.table_path("silver", contract.name)) for contract in compared))
 
 
 def _asked(context: dg.AssetCheckExecutionContext, entries: Mapping[str, object]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 
-from stream_assets.engine.session import MOST_TASKS, ROWS_PER_TASK, keep_shared_threads, plan_settings
+from stream_assets.engine.session import MOST_SHUFFLED_TASKS, ROWS_PER_SHUFFLED_TASK, keep_shared_threads, plan_settings
 
 
 def test_a_session_that_closes_leaves_the_threads_of_the_others_alone() -> None:
@@ -17,7 +17,13 @@ def test_a_session_that_closes_leaves_the_threads_of_the_others_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "tasks"), [(0, 1), (1, 1), (ROWS_PER_TASK, 2), (MOST_TASKS * ROWS_PER_TASK - 1, MOST_TASKS)]
+    ("rows", "tasks"),
+    [
+        (0, 1),
+        (1, 1),
+        (ROWS_PER_SHUFFLED_TASK, 2),
+        (MOST_SHUFFLED_TASKS * ROWS_PER_SHUFFLED_TASK - 1, MOST_SHUFFLED_TASKS),
+    ],
 )
 def test_a_little_is_planned_once_with_the_tasks_it_is_worth(rows: int, tasks: int) -> None:
     assert plan_settings(rows) == {
@@ -28,4 +34,4 @@ def test_a_little_is_planned_once_with_the_tasks_it_is_worth(rows: int, tasks: i
 
 def test_much_is_left_to_spark() -> None:
     """Which then looks at what went through each shuffle: how many tasks, which join, what is skewed."""
-    assert plan_settings(MOST_TASKS * ROWS_PER_TASK) == {}
+    assert plan_settings(MOST_SHUFFLED_TASKS * ROWS_PER_SHUFFLED_TASK) == {}
