@@ -26,7 +26,7 @@ from stream_assets.sources.corrections import PREFIX, is_correction
 from stream_assets.sources.erasures import split_erased
 from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries, read_files
 
-LANDING_VERSION = 2
+LANDING_VERSION = 3
 """Raise when landing computes something else from the same files: every delivery is then landed anew."""
 OF_MESSAGES = ("_decoding", "_message_key", "_message_headers")
 """Columns that only records of a topic have."""
@@ -220,21 +220,22 @@ def stamp(received: DataFrame, contract: Contract, headers: Sequence[str]) -> Da
     names = {"event": (str(contract.event_time),), "entity": contract.key, "reference": ()}[contract.kind]
     rows = peek(received, contract, names, headers) if names else received
     ends = F.col("_ends_snapshot") if names else F.lit(None).cast("boolean")
-    return rows.select(
+    keyed = rows.select(
         *received.columns,
-        _event_date(contract).alias("_event_date"),
+        _day_told(contract).alias("_day"),
         _key(contract).alias("_key"),
         ends.alias("_ends_snapshot"),
     )
+    day = F.when(in_window(F.col("_day"), contract.max_lateness), F.col("_day")).otherwise(F.col("_delivery_date"))
+    return keyed.withColumn("_event_date", day).drop("_day")
 
 
-def _event_date(contract: Contract) -> Expr:
-    """The day a record happened. Entities and reference data have no lateness: they belong to their delivery."""
+def _day_told(contract: Contract) -> Expr:
+    """The day a record says it happened. Entities and reference data have no lateness: they belong to their delivery."""
     if contract.kind != "event":
         return F.col("_delivery_date")
     column = contract.column(str(contract.event_time))
-    day = F.to_date(typed(column, F.col("_record")[column.name]))
-    return F.when(in_window(day, contract.max_lateness), day).otherwise(F.col("_delivery_date"))
+    return F.to_date(typed(column, F.col("_record")[column.name]))
 
 
 def _key(contract: Contract) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column as Expr
@@ -66,7 +67,7 @@ def _moment(column: Column, value: Expr, standard: Callable[[Expr], Expr]) -> Ex
 
 def _iso_timestamp(value: Expr) -> Expr:
     """ISO 8601 to the microsecond: Spark would also read '2024' or '12:30' as a moment, and cut off nanoseconds."""
-    size = F.length(value)
+    size = F.octet_length(value)
     # Two quick tests spare most values the pattern: too short for seven decimals, or not more than six after the dot.
     is_plain = (size <= 21) | ((size <= 26) & (F.substring(value, 20, 1) == "."))
     fits = (size >= 10) & (is_plain | ~value.rlike(r"\.\d{6}0*[1-9]"))
@@ -136,16 +137,20 @@ def _lost_digits(contract: Contract, column: Column, received: Expr) -> Expr:
         return F.lit(False)
     literal = rf'"{re.escape(column.source)}"\s*:\s*-?(?=[0-9]*[.eE])(?:[0-9]\.?){{16,}}'
     was_fraction = F.contains(received, F.lit(".")) | F.contains(received, F.lit("E"))
-    return was_fraction & ~_ends_soon(column.source) & F.col("_raw").rlike(_LONG_NUMBER) & F.col("_raw").rlike(literal)
+    return (
+        was_fraction
+        & ~_is_verbatim(column.source, received)
+        & F.col("_raw").rlike(_LONG_NUMBER)
+        & F.col("_raw").rlike(literal)
+    )
 
 
-def _ends_soon(name: str) -> Expr:
-    """Whether a field stands in the record once, its value no longer than 15 digits: spares most records two patterns."""
-    raw, key = F.col("_raw"), f'"{name}":'
-    before, after = F.substring_index(raw, key, 1), F.substring_index(raw, key, -1)
-    is_short = F.instr(after, ",").between(1, 17) | F.instr(after, "}").between(1, 17)
-    is_single = F.octet_length(before) + F.octet_length(after) == F.octet_length(raw) - len(key.encode())
-    return is_short & is_single
+def _is_verbatim(name: str, received: Expr) -> Expr:
+    """Whether the text we see stands in the record under its name: spares most records two patterns."""
+    forms = [(f'"{name}":{space}', end) for space in ("", " ") for end in (",", "}")]
+    return reduce(
+        or_, [F.contains(F.col("_raw"), F.concat(F.lit(start), received, F.lit(end))) for start, end in forms]
+    )
 
 
 def _outside(value: Expr, bounds: dict) -> Expr:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from pyspark.sql import Column as Expr
@@ -113,10 +115,14 @@ def rejected(conformed: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Counts:
-    """The ledger entries of some days, and how many days after the event its records usually come."""
+    """What some days are made of."""
 
     days: dict[str, dict[str, Any]]
+    """Their ledger entries."""
     lag: int
+    """How many days after the event its records usually come."""
+    rejected_bytes: int
+    """How large the records are that belong in quarantine."""
 
 
 def count_days(conformed: DataFrame, contract: Contract) -> Counts:
@@ -132,6 +138,7 @@ def count_days(conformed: DataFrame, contract: Contract) -> Counts:
     groups = conformed.groupBy("_event_date", _lag().alias("lag"), "_violations", "_warnings").agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("_is_duplicate")).alias("duplicates"),
+        F.sum(_carried_bytes()).alias("bytes"),
         F.max("_new_columns").alias("new_columns"),
         F.date_format(F.max(F.when(sound, moment)), MOMENT).alias("newest_event"),
         *[F.count(name).alias(f"present:{name}") for name in optional],
@@ -143,7 +150,13 @@ def count_days(conformed: DataFrame, contract: Contract) -> Counts:
     days: dict[str, list[Row]] = {}
     for row in found:
         days.setdefault(row["_event_date"].isoformat(), []).append(row)
-    return Counts({day: _add_up(rows, lag, optional, numbers) for day, rows in days.items()}, lag)
+    entries = {day: _add_up(rows, lag, optional, numbers) for day, rows in days.items()}
+    return Counts(entries, lag, sum(row["bytes"] for row in found))
+
+
+def _carried_bytes() -> Expr:
+    """The size of a record as received, which only rejected ones still carry."""
+    return reduce(add, [F.coalesce(F.octet_length(name), F.lit(0)) for name in ("_raw", "_raw_bytes")])
 
 
 def _usual_lag(groups: Sequence[Row]) -> int:

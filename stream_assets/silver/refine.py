@@ -26,7 +26,7 @@ from stream_assets.errors import LakeError, MovedError
 from stream_assets.quality.profile import profile_days
 from stream_assets.settings import Settings
 from stream_assets.silver.audit import VERDICT, audit_table, failed_gates
-from stream_assets.silver.conform import NOTHING, Spread, accepted, conform, count_days, prompt, rejected
+from stream_assets.silver.conform import NOTHING, Counts, Spread, accepted, conform, count_days, prompt, rejected
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
 from stream_assets.silver.resolve import PLACE, as_open, fates, with_resolved
 from stream_assets.sources.changes import ALL_KEYS
@@ -242,7 +242,8 @@ def _refine(spark: SparkSession, task: Task) -> Done:
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
     is_little = task.spread.tasks == 1 and task.bytes_in <= delta.FEW_BYTES
     with kept(conformed, few=is_little) as conformed:
-        entries = _with_superseded(_entries(conformed, task), replaced)
+        counted = count_days(conformed, task.contract)
+        entries = _with_superseded(_entries(conformed, counted, task), replaced)
         landed = count_bronze(task.settings, contract, task.days)
         stamped = conformed.withColumns({"_run_id": F.lit(task.run_id), "_contract_version": F.lit(contract.version)})
         guilty = failed_gates(contract, entries, task.history, landed)
@@ -258,7 +259,8 @@ def _refine(spark: SparkSession, task: Task) -> Done:
                 return _together(Done({}, withheld, landed), _refine(spark, task))
             stamped = stamped.where(delta.in_days("_event_date", task.days))
         if task.days:
-            _set_aside(spark, task, stamped, entries, fates(conformed, superseded, contract))
+            aside = delta.Size(sum(entry["quarantined"] for entry in entries.values()), counted.rejected_bytes)
+            _set_aside(spark, task, stamped, entries, aside, fates(conformed, superseded, contract))
             commit = Commit(task.run_id, contract.name, "silver", contract.version, entries)
             _publish(spark, task, stamped, commit, silver_was)
             _release(task, stamped, entries)
@@ -333,9 +335,8 @@ def distinct_headers(bronze: DataFrame) -> list[str | None]:
     return sorted(found, key=lambda header: header or "")
 
 
-def _entries(conformed: DataFrame, task: Task) -> Entries:
-    """The ledger entry of each day, counted before anything is written."""
-    counted = count_days(conformed, task.contract)
+def _entries(conformed: DataFrame, counted: Counts, task: Task) -> Entries:
+    """The ledger entry of each day, made before anything is written."""
     profiles = profile_days(prompt(conformed, counted.lag), task.contract)
     return {
         d: {**counted.days.get(d, NOTHING), "profile": profiles.get(d, {}), "inputs": task.inputs[d]}
@@ -358,12 +359,14 @@ def _with_superseded(entries: Entries, replaced: dict[str, int]) -> Entries:
     }
 
 
-def _set_aside(spark: SparkSession, task: Task, conformed: DataFrame, entries: Entries, fate: DataFrame) -> None:
+def _set_aside(
+    spark: SparkSession, task: Task, conformed: DataFrame, entries: Entries, aside: delta.Size, fate: DataFrame
+) -> None:
     """Replace these days in quarantine. Days that never had a rejected row and have none now need no commit."""
     table = quarantine_table(task.settings, task.contract)
     in_days = delta.in_days("_event_date", task.days)
     held = delta.size_of(table, task.days)
-    size = held + delta.Size(sum(entry["quarantined"] for entry in entries.values()), task.bytes_in)
+    size = held + aside
     if size.rows:
         open_rows = rejected(conformed).where(in_days).withColumn("_quarantined_at", F.current_timestamp())
         before = spark.table(table.qualified).where(in_days)

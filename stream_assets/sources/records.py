@@ -6,6 +6,7 @@ wrapper makes the first two visible without a second parse, and counting keys in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import add, or_
@@ -21,6 +22,8 @@ from stream_assets.engine.expressions import balanced
 from stream_assets.sources.files import header_names
 
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+"""A name that stands for itself in a path."""
 _BOM = "\ufeff"
 _MARK, _END = "_end of record", uuid4().hex
 """The field behind a record, and its value, which no record can know."""
@@ -81,7 +84,12 @@ def peek(rows: DataFrame, contract: Contract, names: Sequence[str], headers: Seq
     if headers:
         return _parse_csv(rows, contract, headers).select(*rows.columns, "_record")
     wanted = [contract.column(name) for name in names]
-    parsed = once(rows, F.struct(F.from_json(_text(), _shape(contract, wanted), _STRICT).alias("_read")))
+    if len(wanted) == 1 and _PLAIN_NAME.fullmatch(wanted[0].source):
+        # A single field is found sooner by its path than by reading the record into a shape.
+        is_inside = contract.envelope and wanted[0] in contract.columns
+        path = f"$.{'data.' * is_inside}{wanted[0].source}"
+        return rows.select("*", F.struct(F.get_json_object(_text(), path).alias(wanted[0].name)).alias("_record"))
+    parsed = rows.select("*", F.from_json(_text(), _shape(contract, wanted), _STRICT).alias("_read"))
     return parsed.select(*rows.columns, _record(contract, wanted, F.col("_read")).alias("_record"))
 
 
@@ -92,7 +100,7 @@ def parse_exactly(rows: DataFrame, shape: StructType) -> DataFrame:
     """
     marked = StructType([*shape.fields, StructField(_MARK, StringType())])
     wrapped = F.concat(F.lit("["), _text(), F.lit(f',{{"{_MARK}":"{_END}"}}]'))
-    parsed = once(rows, F.struct(F.from_json(wrapped, ArrayType(marked), _STRICT).alias("_both")))
+    parsed = rows.select("*", F.from_json(wrapped, ArrayType(marked), _STRICT).alias("_both"))
     record, mark = F.get("_both", F.lit(0)), F.get("_both", F.lit(1))[_MARK]
     whole = (F.size("_both") == 2) & (mark == _END) & record.isNotNull()
     return parsed.select(*rows.columns, record.alias("_read"), F.coalesce(whole, F.lit(False)).alias("_whole"))
@@ -133,19 +141,18 @@ def _has_no_other_keys(contract: Contract) -> Expr:
 
     `":` stands at the end of every key. Where it occurs elsewhere we count too many, never too few, and look closer. So if
     there are as many as fields with a value, and fields that are null by name, no key is left over. A name that both
-    the envelope and the data have, and a name after an escape, are not taken for such a null.
+    the envelope and the data have is not taken for such a null.
     """
     raw, names = F.col("_raw"), [column.source for column in contract.record]
     endings = F.octet_length(raw) - F.octet_length(F.replace(raw, F.lit('":'), F.lit("")))
-    values = balanced(add, [_number(F.col("_record")[column.name].isNotNull()) for column in contract.record])
-    nulls = [
-        F.when(F.col("_record")[column.name].isNull(), _number(_is_null_by_name(raw, column.source))).otherwise(0.0)
-        for column in contract.record
-        if names.count(column.source) == 1 and not column.required
-    ]
-    left_over = endings - 2 * (values + int(contract.envelope))
-    is_accounted = ~F.contains(raw, F.lit("\\")) & (left_over == 2 * balanced(add, [F.lit(0.0), *nulls]))
-    return ~_has_space_before_colon(raw) & ((left_over == 0) | is_accounted)
+
+    def keys(column: Column) -> Expr:
+        may_be_null = names.count(column.source) == 1 and not column.required
+        of_null = _number(_is_null_by_name(raw, column.source)) if may_be_null else F.lit(0.0)
+        return F.when(F.col("_record")[column.name].isNull(), of_null).otherwise(1.0)
+
+    known = balanced(add, [keys(column) for column in contract.record]) + int(contract.envelope)
+    return (endings == 2 * known) & ~_has_space_before_colon(raw)
 
 
 def _has_space_before_colon(raw: Expr) -> Expr:
@@ -157,8 +164,8 @@ def _has_space_before_colon(raw: Expr) -> Expr:
 
 
 def _is_null_by_name(raw: Expr, name: str) -> Expr:
-    """The first form is the usual one, and found sooner: a record has fewer commas than quotes."""
-    forms = (f',"{name}":null', f'"{name}":null', f'"{name}": null')
+    """What stands before its first quote shows that it is none of a longer name, or of a text."""
+    forms = (f',"{name}":null', f', "{name}": null', f'{{"{name}":null', f'{{"{name}": null')
     return reduce(or_, [F.contains(raw, F.lit(form)) for form in forms])
 
 
