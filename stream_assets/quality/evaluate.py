@@ -66,11 +66,14 @@ def _moment(column: Column, value: Expr, standard: Callable[[Expr], Expr]) -> Ex
 
 
 def _iso_timestamp(value: Expr) -> Expr:
-    """ISO 8601 to the microsecond: Spark would also read '2024' or '12:30' as a moment, and cut off nanoseconds."""
+    """ISO 8601 to the microsecond: Spark would also read '2024' or '12:30' (of today) as a moment, and cut off nanoseconds."""
     size = F.octet_length(value)
+    # The two dashes of most dates stand where no time alone and no part of a date can have them.
+    is_usual = (F.substring(value, 5, 1) == "-") & (F.substring(value, 8, 1) == "-")
+    is_dated = is_usual | value.rlike(r"^\s*[+-]?\d{4,6}-\d\d?-\d")
     # Two quick tests spare most values the pattern: too short for seven decimals, or not more than six after the dot.
     is_plain = (size <= 21) | ((size <= 26) & (F.substring(value, 20, 1) == "."))
-    fits = (size >= 10) & (is_plain | ~value.rlike(r"\.\d{6}0*[1-9]"))
+    fits = (size >= 10) & is_dated & (is_plain | ~value.rlike(r"\.\d{6}0*[1-9]"))
     return F.when(fits, value.try_cast("timestamp"))
 
 

@@ -32,7 +32,7 @@ from stream_assets.silver.resolve import PLACE, as_open, fates, with_resolved
 from stream_assets.sources.changes import ALL_KEYS
 from stream_assets.sources.corrections import split_superseded
 
-REFINE_VERSION = 7
+REFINE_VERSION = 8
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
 ROWS_PER_FILE = 2_000_000
 ROWS_PER_TASK = 100_000

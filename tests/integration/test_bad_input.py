@@ -147,11 +147,18 @@ moment("nanoseconds_short", '"2025-3-2T1:0:0.123456789"', "validity__taken_at__t
 moment("microseconds", '"2025-03-02T10:00:00.123456Z"', taken_at=TEN.replace(microsecond=123456))
 moment("nanoseconds_of_zeros", '"2025-03-02T10:00:00.123456000Z"', taken_at=TEN.replace(microsecond=123456))
 moment("offset", '"2025-03-02T23:30:00-05:00"', taken_at=datetime(2025, 3, 3, 4, 30, tzinfo=UTC))
+moment("single_digits", '"2025-3-2T10:0:0.000000"', taken_at=TEN)
 moment("no_zone_is_utc", '"2025-03-02T10:00:00"', taken_at=TEN)
 moment("date_only", '"2025-03-02"', taken_at=TEN.replace(hour=0))
 for name, text in {
     "year": '"2025"',
     "clock": '"10:00:00"',
+    "clock_to_the_millisecond": '"10:00:00.000"',
+    "clock_with_offset": '"10:00:00+00:00"',
+    "clock_after_t": '"T10:00:00Z"',
+    "clock_of_single_digits": '"1:2:3-08:00"',
+    "clock_after_tab": r'"\t10:00:00.000"',
+    "month_before_tabs": r'"2025-03\t\t\t"',
     "epoch": "1740909600",
     "february_30": '"2025-02-30T10:00:00Z"',
 }.items():

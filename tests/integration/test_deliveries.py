@@ -9,7 +9,7 @@ import os
 import zlib
 from collections import Counter
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -346,3 +346,11 @@ def test_parquet_as_tools_write_it(lake: Settings, spark, tmp_path: Path) -> Non
         "due_date": "2025-03-02",
         "is_final": "True",
     }
+
+
+def test_a_time_without_a_date_is_of_the_day_it_was_delivered_on(lake, spark, tmp_path) -> None:
+    """A time alone says nothing of the day, and least of all that it is the one on which somebody lands it."""
+    law, yesterday = contract(tmp_path), datetime.now(UTC).date() - timedelta(days=1)
+    record = {"reading_id": "x", "taken_at": "10:00:00.000Z"}
+    deliver(lake, f"readings/{yesterday}/part-0.jsonl", as_lines([record]))
+    assert land_days(spark, lake, law, yesterday).touched == (yesterday,)
