@@ -49,7 +49,10 @@ def typed(column: Column, text: Expr) -> Expr:
                 F.lower(value).isin("false", "0", "no"), False
             )
         case _:
-            return F.when(value.rlike(r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$"), value.try_cast(column.type))
+            is_numeral = value.rlike(r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$")
+            number = value.try_cast(column.type)
+            # What is too large for a double would be infinity, which no profile could count.
+            return F.when(is_numeral & (F.abs(number) < float("inf")), number)
 
 
 def _exact(value: Expr, kind: str, plain: str) -> Expr:

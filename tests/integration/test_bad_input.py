@@ -131,6 +131,14 @@ for name, text in {"nan": "NaN", "infinity": "Infinity", "leading_zero": "007", 
     record(name, f'"ratio":{text}', MALFORMED)
 record("nan_as_text", '"ratio":"NaN"', "validity__ratio__type")
 record("too_large_a_double", '"ratio":1e999', "validity__ratio__type")
+for name, text in {
+    "positive": "1e999",
+    "negative": "-1e999",
+    "of_digits": "9" * 310,
+    "just": "1.7976931348623159e308",
+}.items():
+    record(f"too_large_a_double_{name}", f'"ratio":"{text}"', "validity__ratio__type")
+record("largest_double", '"ratio":1.7976931348623157e308', ratio=1.7976931348623157e308)
 record("all_digits_of_a_double", '"ratio":0.30000000000000004', ratio=0.1 + 0.2)
 record("boolean_words", '"is_final":"yes"', is_final=True)
 record("boolean_maybe", '"is_final":"maybe"', "validity__is_final__type")
