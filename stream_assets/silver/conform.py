@@ -190,8 +190,16 @@ def _add_up(
         "new_columns": [n for n in max((row["new_columns"] or "" for row in groups), default="").split(",") if n],
         "missing_columns": [n for n in optional if prompt and not any(row[f"present:{n}"] for row in prompt)],
         "newest_event": max((row["newest_event"] for row in sound if row["newest_event"]), default=None),
-        "sums": {n: math.fsum(row[f"sum:{n}"] or 0 for row in prompt) for n in numbers},
+        "sums": {n: _total([row[f"sum:{n}"] or 0 for row in prompt]) for n in numbers},
     }
+
+
+def _total(sums: Sequence[float]) -> float:
+    """All of them together, exactly, or infinite if that is too large for a double."""
+    try:
+        return math.fsum(sums)
+    except (OverflowError, ValueError):
+        return sum(sums)
 
 
 def _per_rule(groups: Sequence[Row], column: str) -> dict[str, int]:
