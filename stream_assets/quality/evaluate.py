@@ -101,7 +101,7 @@ def _is_broken(rule: Rule, contract: Contract, text: Mapping[str, Expr]) -> Expr
     if rule.check == "unknown_field":
         return F.col("_unknown").isNotNull()
     if rule.check == "expression":
-        return ~F.expr(rule.argument)
+        return _contradicts(rule.argument)
     name = str(rule.column)
     received, found = text[name], F.col(name)
     match rule.check:
@@ -127,6 +127,18 @@ def _is_broken(rule: Rule, contract: Contract, text: Mapping[str, Expr]) -> Expr
             return is_bound & ~in_window(F.to_date(found), rule.argument)
         case _:
             raise AssertionError(f"no evaluation for {rule.check}")
+
+
+def _contradicts(sql: str) -> Expr:
+    """Whether an expression is false of a record, or cannot be computed for it: it divides by zero, or casts what is no number.
+
+    An error would end the step for the sake of one record, and tell its value in the log. Spark has no `try` around an
+    expression, but what `try_to_binary` is given may fail: then it is null. Parts that rules share are computed ahead of
+    them, where nothing is caught, unless they stand in a lambda.
+    """
+    told = F.coalesce(~F.expr(sql), F.lit(False)).cast("string")
+    is_false = F.exists(F.array(F.lit(0)), lambda _: F.try_to_binary(told, F.lit("utf-8")) != F.lit(b"false"))
+    return F.coalesce(is_false, F.lit(True))
 
 
 def _is_sampled(contract: Contract, fraction: float) -> Expr:

@@ -203,6 +203,12 @@ record("good_uuid", f'"ticket":"{UUID}"', ticket=UUID)
 record("bad_uuid", f'"ticket":"{UUID}0"', "validity__ticket__format")
 record("expression_fails", '"pieces":-1', "consistency__record__pieces_positive")
 record("expression_on_null_holds", '"pieces":null', pieces=None)
+record("computed", '"part":1,"whole":2', part=1, whole=2)
+record("not_computed_of_null", '"part":1,"whole":null', part=1, whole=None)
+record("divided_by_zero", '"part":1,"whole":0', "consistency__record__share", "consistency__record__share_of_two")
+record("overflowing", f'"part":{2**62},"whole":{2**62}', "consistency__record__product")
+record("computed_from_text", '"given":"2025-03-02"', given="2025-03-02")
+record("no_date_in_a_rule", '"given":"Jane Doe"', "consistency__record__given_lately")
 record(
     "everything_at_once",
     '"amount":"x","pieces":-1,"unit":"ell","code":"a"',
@@ -223,7 +229,17 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "code", "logicalTypeOptions": {"minLength": 2, "maxLength": 5, "pattern": "^[A-ZÄÖÜÉÈ]+$"}},
     {"name": "ticket", "logicalTypeOptions": {"format": "uuid"}},
     {"name": "booked_on", "logicalType": "date", "logicalTypeOptions": {"format": "dd.MM.yyyy"}},
+    {"name": "part", "logicalType": "integer"},
+    {"name": "whole", "logicalType": "integer"},
+    {"name": "given"},
 ]
+
+EXPRESSIONS = {
+    "share": "part / whole <= 1",
+    "share_of_two": "part / whole >= 0",
+    "product": "part * whole >= 0",
+    "given_lately": "to_date(given) > date'2020-01-01'",
+}
 
 KNOWN_GAPS = {"text_from_fraction": "Spark writes a JSON fraction through a double before we see its text"}
 
@@ -248,6 +264,8 @@ def judged(engine_settings, spark, tmp_path_factory) -> Judged:
     made = document(envelope=True)
     for column in COLUMNS:
         with_column(made, **column)
+    rules = made["schema"][0]["quality"]
+    rules += [{**rules[0], "id": name, "implementation": {"expression": sql}} for name, sql in EXPRESSIONS.items()]
     law = contract(folder, made)
     deliver(lake, f"readings/{DAY}/part-0.jsonl", b"\n".join(case.line for case in CASES.values()) + b"\n")
     forget_tables(spark)
