@@ -91,6 +91,17 @@ record("long_string", '"text":"' + "s" * 21_000_000 + '"', MALFORMED)
 record("deep_nesting", '"detail":' + "[" * 100_000 + "]" * 100_000, MALFORMED)
 record("long_key", '"' + "k" * 60_000 + '":1', MALFORMED)
 record("long_integer", '"pieces":' + "9" * 2000, MALFORMED)
+for name, text in {"number": "9" * 1_000_000, "no_number": "9" * 1_000_000 + "x"}.items():
+    record(f"long_{name}", f'"ratio":"{text}","pieces":"{text}"', "validity__ratio__type", "validity__pieces__type")
+record("long_zeros", f'"amount":"5.{"0" * 1_000_000}"', "validity__amount__type")
+record("long_address", '"contact":"a@b' + ".a" * 500_000 + '"', contact="a@b" + ".a" * 500_000)
+record("long_odd_address", '"contact":"a@b' + ".a" * 500_000 + '@"', "validity__contact__format")
+record("long_for_a_pattern", '"path":"' + "/a" * 500_000 + '"', "validity__path__pattern")
+record("longest_for_a_pattern", '"path":"' + "/a" * 250 + '"', path="/a" * 250)
+record("long_for_a_possessive_pattern", '"route":"' + "/a" * 500_000 + '"', route="/a" * 500_000)
+record("long_for_an_expression", '"given":"' + "/a" * 500_000 + '"', "consistency__record__given_path")
+record("escapes", '"text":"' + r"\\" * 500_000 + r'\u00e9"', text="\\" * 500_000 + "é")
+record("half_a_character_after_escapes", '"text":"' + r"\\" * 500_000 + r'\ud83d"', ENCODING)
 record("many_columns", ",".join(f'"extra_{n}":{n}' for n in range(10_000)), text=None)
 
 # Repeated keys, outside, inside, in disguise. Inside a column of JSON text nothing is taken out, so nothing is lost.
@@ -199,6 +210,16 @@ record("too_short", '"code":"A"', "validity__code__length")
 record("too_long", '"code":"ABCDEF"', "validity__code__length")
 record("not_the_pattern", '"code":"abc"', "validity__code__pattern")
 record("characters_not_bytes", '"code":"ÄÖÜÉÈ"', code="ÄÖÜÉÈ")
+record("path", '"path":"/a/b"', path="/a/b")
+record("no_path", '"path":"/a//b"', "validity__path__pattern")
+record("address", '"contact":"jane.doe@mail.example.com"', contact="jane.doe@mail.example.com")
+for name, text in {
+    "no_host": "jane@",
+    "no_dot": "jane@example",
+    "two_dots": "jane@example..com",
+    "two_at": "a@b@c.d",
+}.items():
+    record(f"address_{name}", f'"contact":"{text}"', "validity__contact__format")
 record("good_uuid", f'"ticket":"{UUID}"', ticket=UUID)
 record("bad_uuid", f'"ticket":"{UUID}0"', "validity__ticket__format")
 record("expression_fails", '"pieces":-1', "consistency__record__pieces_positive")
@@ -232,13 +253,17 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "part", "logicalType": "integer"},
     {"name": "whole", "logicalType": "integer"},
     {"name": "given"},
+    {"name": "path", "logicalTypeOptions": {"pattern": "^(/[a-z]+)+$"}},
+    {"name": "route", "logicalTypeOptions": {"pattern": "^(/[a-z]+)++$"}},
+    {"name": "contact", "logicalTypeOptions": {"format": "email"}},
 ]
 
 EXPRESSIONS = {
     "share": "part / whole <= 1",
     "share_of_two": "part / whole >= 0",
     "product": "part * whole >= 0",
-    "given_lately": "to_date(given) > date'2020-01-01'",
+    "given_lately": "given like '/%' or to_date(given) > date'2020-01-01'",
+    "given_path": "given not like '/%' or given rlike '^(/[a-z]+)+$'",
 }
 
 KNOWN_GAPS = {"text_from_fraction": "Spark writes a JSON fraction through a double before we see its text"}
