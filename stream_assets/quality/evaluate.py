@@ -168,11 +168,13 @@ def _lost_digits(contract: Contract, column: Column, received: Expr) -> Expr:
 
 
 def _is_verbatim(name: str, received: Expr) -> Expr:
-    """Whether the text we see stands in the record under its name: spares most records two patterns."""
+    """Whether the text we see stands in the record under its name, which no other field has: spares most records two patterns."""
+    raw = F.col("_raw")
     forms = [(f'"{name}":{space}', end) for space in ("", " ") for end in (",", "}")]
-    return reduce(
-        or_, [F.contains(F.col("_raw"), F.concat(F.lit(start), received, F.lit(end))) for start, end in forms]
-    )
+    stands = reduce(or_, [F.contains(raw, F.concat(F.lit(start), received, F.lit(end))) for start, end in forms])
+    # A space may stand before the colon of another: the name is counted without. Nothing is cut off before a second one.
+    is_single = F.octet_length(F.substring_index(raw, f'"{name}"', 2)) == F.octet_length(raw)
+    return stands & is_single
 
 
 def _outside(value: Expr, bounds: dict) -> Expr:
