@@ -1,4 +1,4 @@
-"""Runs a range of days headless: Bronze first, then Silver and Gold of that range and of every older day late data touched."""
+"""Runs a range of days headless: Bronze first, then Silver and Gold of that range and of every older day its late data belongs to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from stream_assets.engine.delta import day_ranges
 from stream_assets.errors import InterruptedRunError, StreamError
 from stream_assets.keys import AGAIN, daily_partitions, known_days
 from stream_assets.ops.automation import range_tags
-from stream_assets.ops.backfill.instance import COLD, is_cold, is_gold_current
+from stream_assets.ops.backfill.instance import COLD, is_cold, is_gold_current, open_lake
+from stream_assets.ops.backfill.missed import missed_days
+from stream_assets.ops.backfill.stale import Lake, Scope
 from stream_assets.ops.choose import choose_assets, only_landed, unaffected_gold, unmade_silver
 from stream_assets.ops.executor import execute_here
 from stream_assets.ops.instance import read_instance
@@ -136,15 +138,20 @@ def _choose(
 
 
 def _execute(runner: Runner, work: _Work, *, again: bool) -> set[date]:
-    """Bronze, then the rest of these days and of those that Bronze touched. Returns all of them."""
-    days, result = work.days, runner.result
+    """Bronze, then the rest of these days and of those that Bronze touched, now or when nobody went on. Returns all of them."""
+    days, result, lake = work.days, runner.result, None
     bronze = {key for key in work.wanted if key.path[0] == "bronze"}
     rest = work.wanted - bronze
     if bronze:
         days = known_days(work.partitions, days | runner.execute(bronze, min(days), max(days)))
+    if bronze and rest:
+        lake, asked = runner.look(), Scope(min(work.days), max(work.days))
+        missed = missed_days(lake, {key.to_user_string() for key in work.wanted}, asked)
+        days = known_days(work.partitions, days | missed)
     for first, last in day_ranges(days) if rest else ():
         errors, gates = len(result.errors), len(result.failed_gates)
-        runner.execute(rest if again else runner.due(rest, first, last), first, last)
+        runner.execute(rest if again else runner.due(rest, first, last, lake), first, last)
+        lake = None  # its logs were read before that
         failed = failed_datasets(result.errors[errors:], result.failed_gates[gates:])
         # Gold is one step below all of Silver, so one bad dataset skipped it: what is made of others goes on.
         if failed and (spared := unaffected_gold(work.graph, rest, failed)):
@@ -227,19 +234,23 @@ class Runner:
             raise InterruptedRunError("Interrupted. What was committed stays; run it again to go on.")
         return touched
 
-    def due(self, keys: set[dg.AssetKey], first: date, last: date) -> set[dg.AssetKey]:
+    def look(self) -> Lake:
+        """The lake as it is now."""
+        return open_lake(self.settings, self.instance)
+
+    def due(self, keys: set[dg.AssetKey], first: date, last: date, lake: Lake | None = None) -> set[dg.AssetKey]:
         """These assets, without Gold if building it would change nothing. The other layers see that by themselves."""
         gold = {key for key in keys if key.path[0] == "gold"}
-        if not gold or not self._is_current(first, last):
+        if not gold or not self._is_current(lake or self.look(), first, last):
             return keys
         self.report("build_gold", "current", {})
         self.result.current.extend(sorted(key.to_user_string() for key in gold))
         return keys - gold
 
-    def _is_current(self, first: date, last: date) -> bool:
+    def _is_current(self, lake: Lake, first: date, last: date) -> bool:
         """Whether Gold is known to be up to date. A table whose log cannot be read is told by its own step, not here."""
         try:
-            return is_gold_current(self.settings, self.defs, self.instance, first, last)
+            return is_gold_current(lake, self.defs, self.instance, first, last)
         except DeltaError:
             return False
 

@@ -170,6 +170,12 @@ def deliveries_of(contract: Contract, days: Sequence[date]) -> list[date]:
     return sorted({day + timedelta(days=n) for day in days for n in range(-early, late + 1)})
 
 
+def days_of(contract: Contract, deliveries: Sequence[date]) -> list[date]:
+    """The days that these deliveries may hold records of."""
+    late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
+    return sorted({delivery + timedelta(days=n) for delivery in deliveries for n in range(-late, early + 1)})
+
+
 def input_fingerprints(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[str, str]:
     """What each day is computed from: the contract, this code, and the deliveries that may hold records of it."""
 
@@ -180,6 +186,11 @@ def input_fingerprints(landed: Entries, contract: Contract, days: Sequence[date]
         return f"{REFINE_VERSION}:{contract.shape}:{seen}"
 
     return {day.isoformat(): of(day) for day in days}
+
+
+def delivered(inputs: str) -> str:
+    """The part of a day's inputs that tells of the deliveries: equal for equal ones, whatever the contract and the code."""
+    return inputs.rpartition(":")[2]
 
 
 def portions(landed: Entries, contract: Contract, days: Sequence[date]) -> list[list[date]]:

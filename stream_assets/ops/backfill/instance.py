@@ -71,11 +71,8 @@ def open_lake(settings: Settings, instance: dg.DagsterInstance) -> Lake:
     return Lake(settings, contracts, models, {asset: made for asset in whole if (made := _made_of(instance, asset))})
 
 
-def is_gold_current(
-    settings: Settings, defs: dg.Definitions, instance: dg.DagsterInstance, first: date, last: date
-) -> bool:
+def is_gold_current(lake: Lake, defs: dg.Definitions, instance: dg.DagsterInstance, first: date, last: date) -> bool:
     """Whether building Gold of these days would change nothing: no table is stale, and none failed a gate."""
-    lake = open_lake(settings, instance)
     refined = [f"silver/{name}" for name in lake.contracts]
     stale = find_stale(lake, [*refined, *lake.models], dict.fromkeys((*lake.contracts, "*"), Scope(first, last)))
     gold = [key for key in defs.resolve_asset_graph().materializable_asset_keys if key.path[0] == "gold"]

@@ -6,7 +6,7 @@ another contract, other code, other deliveries, or a table above it that is newe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -21,7 +21,7 @@ from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.log import LoggedCommit, newest_commits, newest_entries, read_log
 from stream_assets.gold.models import Model
 from stream_assets.settings import Settings
-from stream_assets.silver.refine import REFINE_VERSION, deliveries_of, input_fingerprints
+from stream_assets.silver.refine import REFINE_VERSION, days_of, delivered, deliveries_of, input_fingerprints
 from stream_assets.sources.files import delivery_days, glance
 
 WHOLE = "whole"
@@ -102,8 +102,8 @@ def stale_refined(lake: Lake, contract: Contract, scope: Scope, landing: Iterabl
     bronze, silver = lake.log(f"bronze/{contract.name}"), lake.log(f"silver/{contract.name}")
     landed, known = newest_entries(bronze), newest_entries(silver)
     days = [date.fromisoformat(day) for day in sorted({*landed, *known}) if day in scope]
-    current = input_fingerprints({d: dict(e) for d, e in landed.items()}, contract, days)
-    deliveries = _Deliveries(lake, contract, bronze)
+    current = input_fingerprints(landed, contract, days)
+    deliveries = Deliveries(lake, contract, bronze)
     causes: Causes = {}
     for day, inputs in current.items():
         entry = known.get(day, {})
@@ -113,7 +113,7 @@ def stale_refined(lake: Lake, contract: Contract, scope: Scope, landing: Iterabl
     return dict(sorted((_about_to_land(lake, contract, landing) | causes).items()))
 
 
-def _refined_cause(deliveries: _Deliveries, day: str, before: str | None) -> str | None:
+def _refined_cause(deliveries: Deliveries, day: str, before: str | None) -> str | None:
     if not before:  # a rollback to before its first version leaves an empty stamp
         return NEVER
     version, contract, _ = before.split(":")
@@ -124,14 +124,13 @@ def _refined_cause(deliveries: _Deliveries, day: str, before: str | None) -> str
 
 def _about_to_land(lake: Lake, contract: Contract, landing: Iterable[str]) -> Causes:
     """Days that deliveries yet to be landed may hold records of."""
-    late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
-    days = {date.fromisoformat(day) + timedelta(n) for day in landing for n in range(-late, early + 1)}
-    first = contract.history_start - timedelta(late)
+    days = days_of(contract, [date.fromisoformat(day) for day in landing])
+    first = contract.history_start - timedelta(contract.max_lateness if contract.kind == "event" else 0)
     return {day.isoformat(): UPSTREAM for day in days if first <= day <= lake.today}
 
 
 @dataclass
-class _Deliveries:
+class Deliveries:
     """Which event days the deliveries of a dataset hold records of, at any version of Bronze."""
 
     lake: Lake
@@ -144,26 +143,28 @@ class _Deliveries:
 
         A delivery may hold records of many days, so each is part of their fingerprints: that it came says little yet.
         """
-        known = self._version_of(day, before)
-        if known is None:
-            return True
-        reach = {d.isoformat() for d in deliveries_of(self.contract, [date.fromisoformat(day)])}
-        later = [commit for commit in self.log if commit.version > known]
-        changed = {d for commit in later for d in commit.page.get("days", {}) if d in reach}
-        return any(
-            days is None or day in days
-            for delivery in changed
-            for days in (self._event_days(delivery, self.log[-1].version), self._event_days(delivery, known))
-        )
+        known = self.version_of(day, before)
+        return known is None or self.changed(day, self.reaching(day), known)
 
-    def _version_of(self, day: str, before: str) -> int | None:
-        """The newest version of Bronze that gives the inputs from which the day was computed; None if none does."""
+    def reaching(self, day: str) -> set[str]:
+        """The deliveries that may hold records of the day."""
+        return {d.isoformat() for d in deliveries_of(self.contract, [date.fromisoformat(day)])}
+
+    def changed(self, day: str, among: Collection[str], since: int) -> bool:
+        """Whether one of these deliveries came after a version of Bronze and holds, or then held, records of the day."""
+        came = _days_in(commit for commit in self.log if commit.version > since) & {*among}
+        came_again = _days_in(commit for commit in self.log if commit.version <= since) & came if came else ()
+        looks = [*((delivery, self.log[-1].version) for delivery in came), *((d, since) for d in came_again)]
+        return any(days is None or day in days for days in (self._event_days(*look) for look in looks))
+
+    def version_of(self, day: str, before: str) -> int | None:
+        """The newest version of Bronze with the deliveries from which the day was computed, by whatever law; None if none has them."""
         moment, found, entries = date.fromisoformat(day), None, dict[str, dict[str, Any]]()
-        reach = {d.isoformat() for d in deliveries_of(self.contract, [moment])}
+        reach = self.reaching(day)
         for commit in self.log:
             told = {d: dict(e) for d, e in commit.page.get("days", {}).items() if d in reach}
             entries |= told
-            if told and input_fingerprints(entries, self.contract, [moment])[day] == before:
+            if told and delivered(input_fingerprints(entries, self.contract, [moment])[day]) == delivered(before):
                 found = commit.version
         return found
 
@@ -179,6 +180,10 @@ class _Deliveries:
             except (DeltaError, OSError):
                 self.seen[delivery, version] = None
         return self.seen[delivery, version]
+
+
+def _days_in(commits: Iterable[LoggedCommit]) -> set[str]:
+    return {day for commit in commits for day in commit.page.get("days", {})}
 
 
 def stale_model(lake: Lake, model: Model, scope: Scope, stale: Mapping[str, Causes]) -> Causes:

@@ -10,6 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stream_assets.build import build_defs
+from stream_assets.contracts.load import load_contracts
+from stream_assets.contracts.model import Contract
 from stream_assets.engine.session import LAYERS, tables_in
 from stream_assets.ops.run import ExecutionResult, run_range
 from stream_assets.settings import Settings
@@ -59,6 +61,11 @@ class House:
     """One lakehouse."""
 
     settings: Settings
+
+    @property
+    def contract(self) -> Contract:
+        """The contract in force."""
+        return load_contracts(self.settings.contracts)["readings"]
 
     def ship(self, contract: dict[str, Any]) -> None:
         """Put a contract in force."""

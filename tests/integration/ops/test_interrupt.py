@@ -22,10 +22,10 @@ def start(house: House) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_no_success(number: signal.Signals, house_of) -> None:
-    """Stopped after landing: exit code 130, the result says canceled, no Gold is made; run again, everything is there."""
+    """Stopped after landing: exit code 130, the result says canceled, no Gold is made; run again, everything is there, late records too."""
     house = house_of("house")
     house.ship(law())
-    house.deliver(0, [reading(0, f"r{n}", n) for n in range(10)])
+    house.deliver(0, [*(reading(0, f"r{n}", n) for n in range(10)), reading(-1, "late", 1)])
     process = start(house)
     assert process.stdout is not None
     for line in process.stdout:
@@ -40,4 +40,5 @@ def test_an_interrupted_run_is_no_success(number: signal.Signals, house_of) -> N
     assert not (Path(house.settings.lake) / "gold").exists()
 
     assert house.run(0, 0).status == "success"
-    assert {row["reading_id"] for row in rows(house.settings, "gold", "by_reading")} == {f"r{n}" for n in range(10)}
+    made = {row["reading_id"] for row in rows(house.settings, "gold", "by_reading")}
+    assert made == {"late", *(f"r{n}" for n in range(10))}

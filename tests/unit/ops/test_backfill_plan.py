@@ -5,74 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from stream_assets.contracts.model import Bounds, CheckSetting, Contract
+from stream_assets.contracts.model import Bounds, CheckSetting
 from stream_assets.engine.ledger import Commit
 from stream_assets.errors import StreamError
 from stream_assets.gold.models import Model
 from stream_assets.ops.backfill.estimate import History, StepRun, fit, rate_of
 from stream_assets.ops.backfill.make import Facts, Request, _Work, make_plan, scopes_of
 from stream_assets.ops.backfill.plan import Plan, ranges_of, stages_of
-from stream_assets.ops.backfill.stale import CODE, CONTRACT, INPUT, NEVER, UPSTREAM, WHOLE, Lake, Scope, find_stale
-from stream_assets.settings import Settings
-from stream_assets.silver.refine import input_fingerprints
+from stream_assets.ops.backfill.stale import CODE, CONTRACT, INPUT, NEVER, UPSTREAM, WHOLE, Scope, find_stale
 from tests.documents import contract, document
+from tests.ledgers import FACTS, TOTALS, MadeLake
 
 DAYS = [date(2025, 3, n) for n in range(1, 7)]
 ALL = {name: Scope(DAYS[0], DAYS[-1]) for name in ("readings", "*")}
 ASSETS = ("silver/readings", "quarantine/readings", "gold/facts", "gold/totals")
-FACTS = Model("facts", "code-1", frozenset({"silver/readings"}), "day")
-TOTALS = Model("totals", "code-2", frozenset({"gold/facts"}), None)
-
-
-class MadeLake:
-    """A lake whose commits are written without Spark, as Spark would word them."""
-
-    def __init__(self, folder: Path, law: Contract) -> None:
-        self.settings = Settings.from_env({"STREAM_HOME": str(folder)})
-        self.law, self.entries, self.runs = law, dict[str, dict[str, Any]](), 0
-        self.versions: dict[str, int] = {}
-
-    def look(self, law: Contract | None = None, *models: Model) -> Lake:
-        given = models or (FACTS, TOTALS)
-        return Lake(self.settings, {"readings": law or self.law}, {model.asset: model for model in given})
-
-    def land(self, delivery: date, *events: date, files: str = "a") -> None:
-        self.entries[delivery.isoformat()] = entry = {"files": f"2:{files}", "rows_in": len(events)}
-        rows = pa.table({"_delivery_date": [delivery] * len(events), "_event_date": list(events)})
-        self._commit("bronze/readings", rows, {delivery.isoformat(): entry})
-
-    def refine(self, *days: date) -> None:
-        inputs = input_fingerprints(self.entries, self.law, days)
-        entries = {d.isoformat(): {"rows_in": 10, "accepted": 10, "inputs": inputs[d.isoformat()]} for d in days}
-        self._commit("silver/readings", pa.table({"a": [1]}), entries)
-
-    def build(self, *days: date) -> None:
-        code, inputs = {"facts": "code-1", "totals": "code-2"}, dict(self.versions)
-        self.runs += 1
-        for asset in ("gold/facts", "gold/totals"):
-            days_built: dict[str, Any] = {d.isoformat(): {} for d in days}
-            self._commit(asset, pa.table({"a": [1]}), days_built, run=f"gold-{self.runs}", code=code, inputs=inputs)
-
-    def _commit(self, asset: str, rows: pa.Table, days: dict, run: str = "run", **page: Any) -> None:
-        text = Commit(run, "readings", asset.partition("/")[0], "1.0.0", days, **page).to_json()
-        path = f"{self.settings.lake}/{asset}"
-        partition = ["_delivery_date"] if asset.startswith("bronze") else None
-        where = f"_delivery_date = '{next(iter(days))}'" if partition and asset in self.versions else None
-        write_deltalake(
-            path,
-            rows,
-            mode="overwrite",
-            predicate=where,
-            partition_by=partition,
-            commit_properties=CommitProperties({"userMetadata": text}),
-        )
-        self.versions[asset] = self.versions.get(asset, -1) + 1
 
 
 @pytest.fixture
