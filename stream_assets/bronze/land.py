@@ -109,7 +109,7 @@ def land(
     deliveries = [d for d in found if d.is_complete]
     before = read_ledger(table.path, days)
     last = {d.day: before.get(d.day.isoformat(), {}) for d in deliveries}
-    new = {d.day for d in deliveries if delivered_files(last[d.day]) != landing_fingerprint(d)}
+    new = {d.day for d in deliveries if not is_landed(d, last[d.day])}
     wanted = [d for d in deliveries if again or d.day in new]
     let_go = {d.day for d in deliveries if is_let_go(last[d.day])}
     held = let_go | {d.day for d in wanted if is_held(last[d.day], landing_fingerprint(d))}
@@ -196,9 +196,15 @@ def counted_bytes(before: Mapping[str, Any], more: int) -> dict[str, int]:
     return {"bytes_in": before.get("bytes_in", 0) + more} if is_known else {}
 
 
-def delivered_files(entry: Mapping[str, Any]) -> str | None:
-    """The fingerprint of the files landed on a day."""
-    return entry.get("delivered", entry.get("files"))
+def is_landed(delivery: Delivery, entry: Mapping[str, Any]) -> bool:
+    """Whether these files were landed on their day, and by this code.
+
+    On a day that holds records of a topic too it does not matter by which: its files could not be landed anew.
+    """
+    known = entry.get("delivered", entry.get("files")) or ""
+    if entry.get("from_topic"):
+        return known.rpartition(":")[2] == delivery.fingerprint
+    return known == landing_fingerprint(delivery)
 
 
 def _refuse_mixture(contract: Contract, days: Sequence[date]) -> None:

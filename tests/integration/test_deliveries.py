@@ -18,11 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_assets.bronze.land import Landing
-from stream_assets.errors import DeliveryError
+from stream_assets.engine.ledger import Commit
+from stream_assets.engine.restore import note
+from stream_assets.errors import DeliveryError, LakeError
 from stream_assets.settings import Settings
 from stream_assets.sources.files import inspect_deliveries
 from tests.documents import bend, contract, document
-from tests.lakes import as_lines, deliver, forget_tables, lake_at, land_days, refine_days, rows, version
+from tests.lakes import as_lines, deliver, forget_tables, lake_at, land_days, ledger, refine_days, rows, version
 
 DAY = date(2025, 3, 2)
 
@@ -233,6 +235,29 @@ def test_a_delivery_again(lake: Settings, spark, tmp_path: Path) -> None:
     assert version(lake, "bronze", "readings") == before + 1
     kept = Counter(row["_raw"][16:19] for row in rows(lake, "bronze", "readings", ["_raw"]))
     assert kept == {"new": 2, "d1-": 3}
+
+
+def follow_a_topic(spark, lake: Settings, number: int, landed_by: str) -> None:
+    """Let a topic bring something to a day whose files were landed by other code."""
+    entry = ledger(lake, "bronze", "readings")[str(day(number))]
+    delivered = f"{landed_by}:{entry['files'].rpartition(':')[2]}"
+    page = {str(day(number)): {**entry, "files": "kafka:1", "delivered": delivered, "from_topic": True}}
+    note(spark, lake.table_path("bronze", "readings"), Commit("follower", "readings", "bronze", "1.0.0", page))
+
+
+def test_a_day_of_files_and_a_topic_is_landed_as_long_as_its_files_are_the_same(
+    lake: Settings, spark, tmp_path: Path
+) -> None:
+    """Newer code would land them anew, and what the topic brought would be gone: so only other files are a reason, and refused."""
+    law = contract(tmp_path)
+    for number in (0, 1):
+        deliver(lake, f"readings/{day(number)}/part.jsonl", as_lines(readings(f"d{number}", 2)))
+    land_days(spark, lake, law, day(0))
+    follow_a_topic(spark, lake, 0, landed_by="an older version")
+    assert land_days(spark, lake, law, day(0), day(1)).landed == (day(1),)
+    deliver(lake, f"readings/{day(0)}/more.jsonl", as_lines(readings("more", 1)))
+    with pytest.raises(LakeError, match=f"{day(0)} holds records that came from a topic"):
+        land_days(spark, lake, law, day(0), day(1))
 
 
 HEADER = "reading_id,taken_at,amount,text"

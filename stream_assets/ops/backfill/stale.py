@@ -15,7 +15,7 @@ from typing import Any
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from stream_assets.bronze.land import delivered_files, landing_fingerprint
+from stream_assets.bronze.land import is_landed
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.log import LoggedCommit, newest_commits, newest_entries, read_log
@@ -92,7 +92,7 @@ def stale_deliveries(lake: Lake, contract: Contract, scope: Scope) -> Causes:
         entry = known.get(day.isoformat(), {})
         if day.isoformat() in scope and day <= lake.today:
             delivery = glance(lake.settings, contract, day, entry.get("unreadable", {}))
-            if delivery.is_complete and delivery.files and delivered_files(entry) != landing_fingerprint(delivery):
+            if delivery.is_complete and delivery.files and not is_landed(delivery, entry):
                 causes[day.isoformat()] = INPUT if entry else NEVER
     return causes
 
