@@ -33,6 +33,8 @@ class Correction:
     source: str
     position: int
     delivery_date: date
+    event_date: date
+    """Day the original belongs to. The correction may be of another one."""
 
 
 def as_received(spark: SparkSession, corrections: Sequence[Correction]) -> DataFrame:
@@ -45,7 +47,7 @@ def as_received(spark: SparkSession, corrections: Sequence[Correction]) -> DataF
 def land_corrections(
     spark: SparkSession, settings: Settings, contract: Contract, corrections: Sequence[Correction], *, run_id: str
 ) -> set[date]:
-    """Add corrections that are not there yet. Returns the event days that get another record; none the second time."""
+    """Add corrections that are not there yet. Returns the event days that get or lose a record; none the second time."""
     table = bronze_table(settings, contract)
     present = spark.table(table.qualified).where(is_correction()).select("_source", "_position", "_raw")
     received = as_received(spark, corrections).join(present, ["_source", "_position", "_raw"], "left_anti")
@@ -65,7 +67,9 @@ def land_corrections(
         writer = stamped.select(*[c for c in table.columns if c in stamped.columns]).write.format("delta")
         writer = writer.mode("append").option("userMetadata", commit.to_json())
         delta.commit_by_spark(table.path, lambda: writer.save(table.path))
-    return {row["_event_date"] for row in fresh} | {row["_delivery_date"] for row in fresh}
+    places = {(row["_source"], row["_position"]) for row in fresh}
+    originals = {c.event_date for c in corrections if (c.source, c.position) in places}
+    return originals | {row["_event_date"] for row in fresh}
 
 
 def _entry(before: dict, fresh: Sequence) -> dict:

@@ -30,7 +30,7 @@ from stream_assets.silver.conform import NOTHING, Counts, Spread, accepted, conf
 from stream_assets.silver.publish import quarantine_table, silver_table, timeline
 from stream_assets.silver.resolve import PLACE, as_open, fates, with_resolved
 from stream_assets.sources.changes import ALL_KEYS
-from stream_assets.sources.corrections import split_superseded
+from stream_assets.sources.corrections import is_correction, split_superseded
 
 REFINE_VERSION = 8
 """Raise when refining computes something else from the same Bronze: every partition is then stale."""
@@ -40,7 +40,8 @@ MANY_TASKS = 16
 ROWS_AT_ONCE = 1_000_000
 """Records of a dataset whose rows are kept at a time: two datasets at once fit into the memory of a laptop's engine."""
 MAX_ROUNDS = 5
-
+NOT_READ = ("_run_id", "_contract_version", "_message_key", "_message_headers")
+"""Columns of Bronze that nothing is made from."""
 
 Entries = dict[str, dict[str, Any]]
 """Ledger entries by ISO day."""
@@ -247,7 +248,9 @@ def _refine(spark: SparkSession, task: Task) -> Done:
     silver_was = newest_version(task.settings.table_path("silver", contract.name))
     others = [date.fromisoformat(day) for day in task.withheld if date.fromisoformat(day) not in task.days]
     bronze = read_bronze(spark, contract, task.days, without=others)
-    bronze, superseded = split_superseded(bronze) if task.is_corrected else (bronze, None)
+    superseded = None
+    if task.is_corrected:
+        bronze, superseded = split_superseded(bronze, read_corrections(spark, contract, task.days))
     replaced = _per_day(superseded) if superseded else {}
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     conformed = conform(bronze, contract, headers=headers, salt=task.salt, spread=task.spread)
@@ -317,9 +320,7 @@ def read_bronze(
     spark: SparkSession, contract: Contract, days: Sequence[date], *, without: Sequence[date] = ()
 ) -> DataFrame:
     """The Bronze rows from which these days are computed, `without` deliveries that are withheld."""
-    bronze = spark.table(f"`bronze`.`{contract.name}`").drop(
-        "_run_id", "_contract_version", "_message_key", "_message_headers"
-    )
+    bronze = spark.table(f"`bronze`.`{contract.name}`").drop(*NOT_READ)
     is_sweep = (F.col("_key") == ALL_KEYS) | F.col("_ends_snapshot")
     if contract.kind == "event":
         # By event day alone: what came while the contract allowed more lateness must not get lost. Statistics prune the files.
@@ -338,6 +339,15 @@ def read_bronze(
         F.broadcast(touched.distinct()), "_key", "left_semi"
     )
     return own.unionByName(history.select(*own.columns))
+
+
+def read_corrections(spark: SparkSession, contract: Contract, days: Sequence[date]) -> DataFrame | None:
+    """Corrections that belong to other days than these, where they may stand in for a record of these: they may correct the day."""
+    if contract.kind != "event":
+        return None
+    bronze = spark.table(f"`bronze`.`{contract.name}`").where(is_correction())
+    near = bronze.where(delta.in_days("_delivery_date", deliveries_of(contract, days)))
+    return near.where(f"not ({delta.in_days('_event_date', days)})").drop(*NOT_READ)
 
 
 def distinct_headers(bronze: DataFrame) -> list[str | None]:

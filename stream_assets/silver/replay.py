@@ -20,7 +20,7 @@ from stream_assets.secrets import pii_salt
 from stream_assets.settings import Settings
 from stream_assets.silver.conform import conform
 from stream_assets.silver.publish import quarantine_table
-from stream_assets.silver.refine import distinct_headers, read_bronze
+from stream_assets.silver.refine import distinct_headers, read_bronze, read_corrections
 from stream_assets.silver.resolve import OPEN
 from stream_assets.sources.corrections import split_superseded
 
@@ -62,7 +62,7 @@ class Replay:
 
 def preview(spark: SparkSession, settings: Settings, contract: Contract, days: Sequence[date]) -> Replay:
     """Judge the records of these days again and compare with quarantine."""
-    bronze, _ = split_superseded(read_bronze(spark, contract, days))
+    bronze, _ = split_superseded(read_bronze(spark, contract, days), read_corrections(spark, contract, days))
     headers = distinct_headers(bronze) if "csv" in contract.formats else []
     now = conform(bronze, contract, headers=headers, salt=pii_salt(settings)).where(delta.in_days("_event_date", days))
     table = quarantine_table(settings, contract)

@@ -27,7 +27,7 @@ from stream_assets.settings import Settings
 from stream_assets.silver.conform import conform
 from stream_assets.silver.effects import DayEffects, Group, Simulation, add_up, add_up_days, schema_changes
 from stream_assets.silver.publish import silver_table
-from stream_assets.silver.refine import distinct_headers, read_bronze
+from stream_assets.silver.refine import distinct_headers, read_bronze, read_corrections
 from stream_assets.sources.corrections import split_superseded
 
 DEFAULT_DAYS = 30
@@ -104,7 +104,7 @@ def simulate(spark: SparkSession, settings: Settings, trial: Trial) -> Simulatio
     if not days:
         asked = f"from {trial.first or 'the first day'} to {trial.last or 'the last'}"
         raise StreamError(f"Bronze holds no record of {trial.current.name} {asked}.")
-    bronze, _ = split_superseded(read_bronze(spark, trial.widest, days))
+    bronze, _ = split_superseded(read_bronze(spark, trial.widest, days), read_corrections(spark, trial.widest, days))
     headers = distinct_headers(bronze) if "csv" in trial.current.formats else []
     before, after = (
         conform(bronze, contract, headers=headers, salt=pii_salt(settings)).where(delta.in_days("_event_date", days))

@@ -86,4 +86,4 @@ def _correction(
         raise StreamError(f"{place[0]}:{place[1]} could not be read, so nothing can stand behind a mask in it.")
     source = correction_source(line["export"], original.source, original.raw or "")
     text = render(record, header)
-    return Correction(text, header, source, original.position, original.delivery_date)
+    return Correction(text, header, source, original.position, original.delivery_date, original.event_date)

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from stream_assets.build import build_defs
-from stream_assets.contracts.load import load_contracts
-from stream_assets.contracts.model import Contract
 from stream_assets.errors import StreamError
-from stream_assets.ops.quarantine.records import MASK, Filter, read_rejected
+from stream_assets.ops.quarantine.records import MASK, Filter, Rejected, read_rejected
 from stream_assets.ops.quarantine.replay import export_lines
 from stream_assets.ops.quarantine.run import replay_records
 from tests.integration.ops.conftest import House, day, law, reading
@@ -19,13 +17,13 @@ STRICT = "pieces >= 0 and pieces < 5"
 LAYERS = ("bronze", "silver", "quarantine")
 
 
-def contract_of(house: House) -> Contract:
-    return load_contracts(house.settings.contracts)["readings"]
+def rejected(house: House) -> list[Rejected]:
+    return list(read_rejected(house.settings, "readings", Filter()))
 
 
 def replay(house: House, spark, *, rule: str | None = None, file: Path | None = None, dry_run: bool = False):
-    defs, law_now = build_defs(house.settings), contract_of(house)
-    return replay_records(spark, house.settings, defs, law_now, Filter(rule), file=file, dry_run=dry_run)
+    defs = build_defs(house.settings)
+    return replay_records(spark, house.settings, defs, house.contract, Filter(rule), file=file, dry_run=dry_run)
 
 
 def versions(house: House) -> list[int]:
@@ -71,8 +69,7 @@ def test_an_edited_export_is_taken_in_once(house_of, spark, tmp_path: Path) -> N
     house.ship(personal(law()))
     house.deliver(0, [reading(0, "a", -1, text="Ada Lovelace"), reading(0, "b", 2), "not a record\n"])
     house.run(0, 0)
-    found = list(read_rejected(house.settings, "readings", Filter()))
-    lines = [json.loads(line) for line in export_lines(found, contract_of(house), {}, reveal=False)]
+    lines = [json.loads(line) for line in export_lines(rejected(house), house.contract, {}, reveal=False)]
     assert [line["record"] and line["record"]["text"] for line in lines] == [MASK, None]
     lines[0]["record"]["pieces"] = 3
     lines[1]["record"] = reading(0, "c", 4)
@@ -101,6 +98,25 @@ def test_an_edited_export_is_taken_in_once(house_of, spark, tmp_path: Path) -> N
     assert house.run(0, 0).status == "success", "a delivery that comes again keeps its corrections, and adds up"
     again = {row["reading_id"]: row["pieces"] for row in rows(house.settings, "silver", "readings")}
     assert again == {"a": 3, "b": 2, "c": 4, "z": 9}
+
+
+def test_a_correction_of_the_day_is_made_on_both_days(house_of, spark, tmp_path: Path) -> None:
+    """The record leaves the quarantine of the day it was told to be of, and is in Silver and Gold on the one it is of."""
+    house = house_of("house")
+    house.ship(law(checks=[{"check": "validity__table__rejected_share", "strictness": "warn"}]))
+    house.deliver(1, [reading(0, "a", -1), reading(1, "b", 2)])
+    house.run(0, 1)
+    (line,) = (json.loads(line) for line in export_lines(rejected(house), house.contract, {}, reveal=False))
+    line["record"] = reading(-1, "a", 1)
+    file = tmp_path / "edited.jsonl"
+    file.write_text(json.dumps(line))
+    assert replay(house, spark, file=file)[1]
+    assert {row["reading_id"]: row["_event_date"] for row in rows(house.settings, "silver", "readings")} == {
+        "a": day(-1),
+        "b": day(1),
+    }
+    assert {row["day"] for row in rows(house.settings, "gold", "per_day")} == {day(-1), day(1)}
+    assert rejected(house) == []
 
 
 def test_what_is_not_an_export_is_refused(house_of, spark, tmp_path: Path) -> None:
