@@ -85,11 +85,13 @@
 {% macro stream_replace_sql(relation, columns, sql) %}
   {#-
     Columns are named because INSERT matches by position: a model whose columns moved would write them crosswise.
-    Rows are rebalanced because each task would otherwise write a file into each day: 8 tasks and a year make 2,920 files.
+    Rows are brought together by day because each task would otherwise write a file into each day: 8 tasks and a year make
+    2,920 files. Only a query that is planned anew between its shuffles can be rebalanced, which splits a day that is large.
   -#}
   {%- set day = stream_day() -%}
+  {%- set together = 'repartition' if var('planned_once', false) else 'rebalance' -%}
   insert {{ 'into ' ~ relation ~ ' replace where ' ~ in_range(day) if day and stream_range() else 'overwrite ' ~ relation }}
-  select {{ '/*+ rebalance(' ~ day ~ ') */ ' if day }}{{ columns | join(', ') }}
+  select {{ '/*+ ' ~ together ~ '(' ~ day ~ ') */ ' if day }}{{ columns | join(', ') }}
   from (
     {{ sql }}
   )

@@ -86,7 +86,13 @@ def bronze_table(settings: Settings, contract: Contract) -> delta.Table:
     }
     stats = ("_event_date", "_position", "_key", "_ingested_at")
     return delta.table_of(
-        settings, "bronze", contract.name, columns, partition_by="_delivery_date", stats=stats, varied=("_raw",)
+        settings,
+        "bronze",
+        contract.name,
+        columns,
+        partition_by="_delivery_date",
+        stats=stats,
+        varied=("_raw", "_position"),
     )
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pyspark
 
+from stream_assets.engine.jars import IVY_FILE
+
 
 def class_flags(java: Path) -> tuple[str, ...]:
     """Let Java use the archive. None, or one that does not fit, is nothing to warn of."""
@@ -20,9 +22,9 @@ def class_flags(java: Path) -> tuple[str, ...]:
 
 
 def class_archive(java: Path) -> Path:
-    """Where the archive for this Java and this Spark is, or would be."""
+    """Where the archive for this Java, this Spark and our jars is, or would be: one that was made with other jars would be ignored."""
     home = java.resolve().parent.parent
     release = home / "release"
     version = release.read_bytes() if release.exists() else str(home).encode()
-    name = hashlib.sha256(version + pyspark.__version__.encode()).hexdigest()[:12]
+    name = hashlib.sha256(version + pyspark.__version__.encode() + IVY_FILE.read_bytes()).hexdigest()[:12]
     return Path(sys.prefix) / "share" / "stream" / f"engine-{name}.jsa"

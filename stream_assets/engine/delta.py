@@ -32,7 +32,7 @@ from stream_assets.settings import Settings
 Result = TypeVar("Result")
 Mode = Literal["append", "overwrite"]
 COMMIT_ATTEMPTS = 8
-FEW_DAYS = 31
+FEW_DAYS = 400
 FEW_ROWS, FEW_BYTES = 50_000, 64 << 20
 UNPACKED = 10
 """How much larger rows are in memory than in the files of a table, at a guess on the safe side."""
@@ -195,7 +195,7 @@ def count_by_day(
 def in_days(column: str, days: Iterable[date]) -> str:
     """SQL predicate that holds on exactly these days: Delta prunes partitions by it.
 
-    A few days are a set, so that the code Spark generates for a daily run is the same every day, and many are ranges.
+    Days are a set, so that the code Spark generates is the same for others of them, and very many are ranges.
     """
     days = sorted(set(days))
     if 1 < len(days) <= FEW_DAYS:

@@ -73,13 +73,14 @@ def _gold_assets(
     def build_models(context: dg.AssetExecutionContext, config: GoldConfig, engine: EngineResource) -> Iterator[Any]:
         commit = _commit(context, engine.settings, models)
         with engine.guarded():  # its session puts the lake into the catalogue; dbt has one of its own
+            plan = _plan(engine.settings, commit)
             events = run_dbt(
                 project,
                 engine.connection(),
-                _arguments(context, config, project, manifest),
+                _arguments(context, config, project, manifest, planned_once=bool(plan)),
                 env=dbt_environment(engine.settings) | {"STREAM_COMMIT": commit.to_json()},
                 output=engine.settings.home / "dbt" / "runs" / context.run_id,
-                conf=_plan(engine.settings, commit),
+                conf=plan,
             )
             for event in events:
                 if event["data"]["node_info"]["unique_id"] in _selected(context):
@@ -91,7 +92,12 @@ def _gold_assets(
 
 
 def _arguments(
-    context: dg.AssetExecutionContext, config: GoldConfig, project: GoldProject, manifest: Mapping[str, Any]
+    context: dg.AssetExecutionContext,
+    config: GoldConfig,
+    project: GoldProject,
+    manifest: Mapping[str, Any],
+    *,
+    planned_once: bool,
 ) -> list[str]:
     """One dbt build for the whole range of days."""
     definition, days = context.assets_def, _span(context)
@@ -102,8 +108,8 @@ def _arguments(
     chosen = some_of_it(manifest, _selected(context)) if is_subset else all_of_it(project.without_contract)
     if config.full_refresh:  # of everything: with a range, the new table would hold that range only
         return ["build", *chosen, "--full-refresh"]
-    variables = {"start_date": days[0].isoformat(), "end_date": days[-1].isoformat()} if days else {}
-    return ["build", *chosen, "--vars", json.dumps(variables)]
+    span = {"start_date": days[0].isoformat(), "end_date": days[-1].isoformat()} if days else {}
+    return ["build", *chosen, "--vars", json.dumps({**span, "planned_once": planned_once})]
 
 
 def _span(context: dg.AssetExecutionContext) -> list[date]:

@@ -17,6 +17,7 @@ from stream_assets.quality.patterns import FORMATS, is_too_long, matches
 from stream_assets.quality.rules import Rule
 
 _WIDE = "decimal(38,12)"
+_SCIENTIFIC = r"(?i)^[+-]?[0-9.]{1,16}e[+-]?\d{1,3}$"
 _LONG_NUMBER = "[0-9][0-9.]{15,}"
 _LONGEST_NUMERAL = 1_000
 """Characters of a number, and of one that JSON's reader takes. To read a million took the engine minutes."""
@@ -61,7 +62,9 @@ def _is_numeral(value: Expr, pattern: str) -> Expr:
 def _exact(value: Expr, kind: str, plain: str) -> Expr:
     """A plain numeral is cast; one in scientific notation only if nothing is lost."""
     wide = value.try_cast(_WIDE)
-    scientific = _is_numeral(value, r"(?i)\de") & (wide == wide.try_cast(kind).cast(_WIDE))
+    # A double tells what is too small to be seen in twelve decimals, and tells so many digits apart.
+    is_seen = wide.cast("double") == value.try_cast("double")
+    scientific = value.rlike(_SCIENTIFIC) & is_seen & (wide == wide.try_cast(kind).cast(_WIDE))
     return F.when(
         _is_numeral(value, plain), value.try_cast("decimal(38,0)" if kind == "bigint" else kind).try_cast(kind)
     ).when(scientific, wide.try_cast(kind))
@@ -75,10 +78,10 @@ def _iso_timestamp(value: Expr) -> Expr:
     """ISO 8601 to the microsecond: Spark would also read '2024' or '12:30' (of today) as a moment, and cut off nanoseconds."""
     size = F.octet_length(value)
     # The two dashes of most dates stand where no time alone and no part of a date can have them.
-    is_usual = (F.substring(value, 5, 1) == "-") & (F.substring(value, 8, 1) == "-")
+    is_usual = (F.instr(value, "-") == 5) & (F.locate("-", value, 6) == 8)
     is_dated = is_usual | value.rlike(r"^\s*[+-]?\d{4,6}-\d\d?-\d")
     # Two quick tests spare most values the pattern: too short for seven decimals, or not more than six after the dot.
-    is_plain = (size <= 21) | ((size <= 26) & (F.substring(value, 20, 1) == "."))
+    is_plain = (size <= 21) | ((size <= 26) & (F.instr(value, ".") == 20))
     fits = (size >= 10) & is_dated & (is_plain | ~value.rlike(r"\.\d{6}0*[1-9]"))
     return F.when(fits, value.try_cast("timestamp"))
 

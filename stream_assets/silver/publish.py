@@ -6,7 +6,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from stream_assets.contracts.model import Contract
+from stream_assets.contracts.model import Column, Contract
 from stream_assets.engine import delta
 from stream_assets.settings import Settings
 from stream_assets.sources.changes import SNAPSHOT, WRITES
@@ -39,10 +39,16 @@ def silver_table(settings: Settings, contract: Contract) -> delta.Table:
     ]
     stats = (*comparable, *[c for c in history if c != "is_current"], *key, "_delivery_date", "_position")
     partition = "_event_date" if contract.kind == "event" else None
-    varied = tuple(c.name for c in contract.silver if c.name in contract.key or c.options.get("format") == "uuid")
+    varied = (*[c.name for c in contract.silver if c.name in contract.key or _is_varied(c)], "_position")
     return delta.table_of(
         settings, "silver", contract.name, columns, partition_by=partition, stats=stats, varied=varied
     )
+
+
+def _is_varied(column: Column) -> bool:
+    """Whether the values of a day hardly repeat: identifiers, moments, digests of addresses."""
+    is_digest = column.pii in ("hash", "tokenize")
+    return is_digest or column.type == "timestamp" or column.options.get("format") == "uuid"
 
 
 def quarantine_table(settings: Settings, contract: Contract) -> delta.Table:

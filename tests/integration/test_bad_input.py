@@ -133,6 +133,9 @@ for name, colon in {"": ":", "_after_space": " :", "_after_spaces": "  : "}.item
 record("the_same_digits_twice", '"amount":12.34,"detail":{"amount":12.34}', amount=Decimal("12.34"))
 record("trailing_zeros", '"amount":12.3400', amount=Decimal("12.34"))
 record("exponents", '"amount":1.5e2,"pieces":1e3', amount=Decimal("150.00"), pieces=1000)
+for name, text in {"tiny": "1.5e-13", "beside_one": "1.0000000000001e0", "long": "1.00000000000000000001e0"}.items():
+    record(f"exponent_{name}", f'"amount":"{text}"', "validity__amount__type")
+record("exponent_as_text", '"amount":"-1.25E+1","pieces":"7e0"', amount=Decimal("-12.50"), pieces=7)
 record("number_as_text", '"amount":" 1.5 ","pieces":"7"', amount=Decimal("1.50"), pieces=7)
 for name, text in {"empty": "", "comma": "1,5", "words": "abc", "arabic": "١٢", "hex": "0x1F"}.items():
     record(f"amount_{name}", f'"amount":"{text}"', "validity__amount__type")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -41,6 +42,25 @@ def test_classes_come_from_the_archive(lake: Settings, spark: SparkSession) -> N
     pid = json.loads((lake.home / "spark" / "server.json").read_text())["pid"]
     mapped = {place.path for place in psutil.Process(pid).memory_maps()}
     assert str(class_archive(find_java())) in mapped
+
+
+def test_a_file_takes_no_process_of_its_own(lake: Settings, spark: SparkSession) -> None:
+    """Hadoop would run `chmod` for each file, folder and checksum: two hundred for these days. A commit's own few are left."""
+    pid = json.loads((lake.home / "spark" / "server.json").read_text())["pid"]
+    times_waited = {}
+    for days in (1, 60):
+        rows = spark.range(600).selectExpr("id", f"id % {days} as day").coalesce(1)
+        before = faults_of_children(pid)
+        rows.write.format("delta").partitionBy("day").save(f"{lake.lake}/of_{days}_days")
+        times_waited[days] = faults_of_children(pid) - before
+    assert 0 < times_waited[60] < 1.5 * times_waited[1]
+    written = next(Path(f"{lake.lake}/of_60_days/day=7").glob("*.parquet"))
+    assert written.stat().st_mode & 0o777 == 0o644
+
+
+def faults_of_children(pid: int) -> int:
+    """Pages that the processes it has waited for took from the system: each takes some, and none is forgotten."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[8])
 
 
 def test_sessions_share_what_is_compiled(spark: SparkSession) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
+from stream_assets.engine.files import files_in
+from stream_assets.gold import assets as gold_assets
 from tests.integration.conftest import DAYS, END
 from tests.integration.gold.conftest import GoldLake
 from tests.lakes import rows, version
@@ -14,7 +16,7 @@ FIRST, LAST = (END - timedelta(days=DAYS - 1)).isoformat(), END.isoformat()
 A_DAY = END - timedelta(days=2)
 
 DAILY = "{{ config(materialized='incremental', incremental_strategy='replace_where', partition_by='day') }}\n"
-SOURCE = "from {{ source('silver', 'orders') }} where {{ in_range('_event_date') }} group by _event_date"
+SOURCE = "from {{ source('silver', 'orders') }} where {{ in_range('_event_date') }} group by"
 
 
 @pytest.fixture
@@ -26,8 +28,8 @@ def other_team(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write_model(project: Path, columns: str, *documented: str) -> None:
-    (project / "models" / "per_day.sql").write_text(f"{DAILY} select {columns} {SOURCE}")
+def write_model(project: Path, columns: str, *documented: str, by: str = "_event_date") -> None:
+    (project / "models" / "per_day.sql").write_text(f"{DAILY} select {columns} {SOURCE} {by}")
     listed = "".join(f"      - name: {name}\n" for name in documented)
     text = "models:\n  - name: per_day\n" + (f"    columns:\n{listed}" if listed else "")
     (project / "models" / "per_day.yml").write_text(text)
@@ -80,6 +82,17 @@ def test_another_teams_models_are_daily_delta_tables_of_the_lake(gold_lake_of, o
     assert gold.build(A_DAY.isoformat()).success
     assert version(gold.settings, "gold", "per_day") == 2  # made, filled, one day replaced
     assert sorted(map(repr, rows(gold.settings, "gold", "per_day"))) == sorted(map(repr, before))
+
+
+def test_a_day_is_one_file_however_many_tasks_write_it(gold_lake_of, other_team, monkeypatch):
+    """Each task would write a file into each day, and a year would be thousands of small ones."""
+    three = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "3"}
+    monkeypatch.setattr(gold_assets, "plan_settings", lambda _: three)
+    write_model(other_team, "store_id, count(*) as orders, _event_date as day", by="_event_date, store_id")
+    gold = gold_lake_of(other_team)
+    assert gold.build(FIRST, LAST).success
+    files = files_in(gold.settings.table_path("gold", "per_day"))
+    assert sorted(file.day for file in files) == [str(END - timedelta(days=n)) for n in reversed(range(DAYS))]
 
 
 def test_a_model_may_gain_and_move_columns(gold_lake_of, other_team):
