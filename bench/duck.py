@@ -1,7 +1,7 @@
 """The job with DuckDB and delta-rs, as somebody who needs no cluster would write it.
 
-`full` loads a range of deliveries; `merge` and `replace` add one: by merging it into Silver, or by computing the event days
-it touches again from Bronze and replacing those.
+`full` loads a range of deliveries; `merge`, `merge-pruned` and `replace` add one: by merging it into the history of Silver by
+key, by merging it into the few days it can touch, or by computing those again from Bronze and replacing them.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MASK = "array_to_string(list_transform(string_split({0}, ' '), lambda word: left
 
 def main() -> None:
     """Run what the command line asks for."""
-    load, mode = read_arguments(("full", "merge", "replace"))
+    load, mode = read_arguments(("full", *ADD))
     con = duckdb.connect()
     con.execute(f"{SETTINGS}; set temp_directory = '{load.lake}/.scratch'; {MACROS}")
     for dataset in DATASETS:
         land(load, dataset, is_new=mode == "full")
-        {"full": write_all, "merge": merge_day, "replace": replace_days}[mode](con, load, dataset)
+        ADD.get(mode, write_all)(con, load, dataset)
     aggregate(con, load, is_new=mode == "full")
 
 
@@ -125,13 +125,23 @@ def write_all(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset) -> N
     _write(load.table("quarantine", dataset.name), _stream(con, _quarantine()), "_delivery_date")
 
 
-def merge_day(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset) -> None:
-    """Merge one delivery into Silver."""
+def merge_history(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset) -> None:
+    """Merge one delivery into Silver by key alone: any row of the history may be the one to update."""
+    _merge(con, load, dataset, "true")
+
+
+def merge_pruned(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset) -> None:
+    """Merge one delivery into Silver, knowing how late a record may be: delta-rs then skips the rest of the history."""
+    days = load.event_days()
+    within = f"t._event_date between '{days['first']}' and '{days['last']}'"
+    _merge(con, load, dataset, f"t._event_date = s._event_date and {within}")
+
+
+def _merge(con: duckdb.DuckDBPyConnection, load: Load, dataset: Dataset, where: str) -> None:
     conform(con, load, dataset, (str(load.last), str(load.last)))
-    touched = f"t._event_date between '{load.event_days()['first']}' and '{load.event_days()['last']}'"
     merge = DeltaTable(load.table("silver", dataset.name)).merge(
         _stream(con, _silver(dataset)).read_all(),
-        f"t._event_date = s._event_date and t.{dataset.key} = s.{dataset.key} and {touched}",
+        f"t.{dataset.key} = s.{dataset.key} and {where}",
         source_alias="s",
         target_alias="t",
     )
@@ -187,6 +197,10 @@ def _write(
 ) -> None:
     Path(path).mkdir(parents=True, exist_ok=True)
     write_deltalake(path, rows, mode="overwrite", partition_by=partition_by, predicate=predicate)
+
+
+ADD = {"merge": merge_history, "merge-pruned": merge_pruned, "replace": replace_days}
+"""How one new day may be added."""
 
 
 if __name__ == "__main__":

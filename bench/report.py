@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench.measure import Measurement
 from bench.peers import CHECKS, PEER, PEER_BY_DAY, WITH, WITHOUT
-from bench.scenarios import DUCK, DUCK_REPLACE, PYSPARK, STREAM
+from bench.scenarios import DUCK, DUCK_PRUNED, DUCK_REPLACE, PYSPARK, STREAM
 from bench.streams import Figure
 from bench.verify import LAYERS
 
@@ -39,7 +39,7 @@ _RATIOS = (
         for scenario in ("full", "day", "4x")
         for way in (PYSPARK, DUCK)
     ],
-    (f"Stream ÷ {DUCK_REPLACE}, day", ("day", STREAM), ("day", DUCK_REPLACE)),
+    *[(f"Stream ÷ {way}, day", ("day", STREAM), ("day", way)) for way in (DUCK_PRUNED, DUCK_REPLACE)],
     *[(f"day ÷ full, {way}", ("day", way), ("full", way)) for way in (STREAM, PYSPARK, DUCK)],
     *[(f"4x ÷ 1x, {way}", ("4x", way), ("full", way)) for way in (STREAM, PYSPARK, DUCK)],
     ("backfill as one range ÷ day by day", ("backfill", f"{STREAM}, one range"), ("backfill", f"{STREAM}, day by day")),

@@ -15,7 +15,8 @@ from bench.measure import Cost, Measurement
 from bench.verify import Fingerprint, check_answers, compare, fingerprint, layer_bytes
 from bench.ways import Script, Stream
 
-STREAM, PYSPARK, DUCK, DUCK_REPLACE = "Stream", "PySpark", "DuckDB", "DuckDB, replacing"
+STREAM, PYSPARK, DUCK = "Stream", "PySpark", "DuckDB"
+DUCK_PRUNED, DUCK_REPLACE = "DuckDB, told the days", "DuckDB, replacing"
 BACKFILL_DAYS = 30
 SINGLE_DAYS = 3
 WARM_DAYS = 5
@@ -101,8 +102,8 @@ def day(bench: Bench, landing: Landing, stream: Stream, scripts: dict[str, Scrip
         rows = landing.rows_between(sent_again, sent_again)
         bench.record("warming", f"{STREAM}, day {WARM_DAYS - back}", _again(stream, sent_again, sent_again), rows)
     rows = landing.rows_between(new, new)
-    replacing = scripts[DUCK].copy(bench.work("duckdb-replacing"))
     pyspark, duck = scripts[PYSPARK], scripts[DUCK]
+    pruned, replacing = duck.copy(bench.work("duckdb-pruned")), duck.copy(bench.work("duckdb-replacing"))
     loads = (
         (
             STREAM,
@@ -110,8 +111,19 @@ def day(bench: Bench, landing: Landing, stream: Stream, scripts: dict[str, Scrip
             partial(stream.run, new, new),
             f"warm engine ({WARM_DAYS} days were loaded before); Dagster and checks included",
         ),
-        (PYSPARK, pyspark.lake, partial(pyspark.run, "merge", new, new), "cold JVM; merges the day"),
-        (DUCK, duck.lake, partial(duck.run, "merge", new, new), "merges the day"),
+        (
+            PYSPARK,
+            pyspark.lake,
+            partial(pyspark.run, "merge", new, new),
+            "cold JVM; merges it into the days it can touch",
+        ),
+        (DUCK, duck.lake, partial(duck.run, "merge", new, new), "merges the day into the history by key"),
+        (
+            DUCK_PRUNED,
+            pruned.lake,
+            partial(pruned.run, "merge-pruned", new, new),
+            "merges it into the days it can touch",
+        ),
         (DUCK_REPLACE, replacing.lake, partial(replacing.run, "replace", new, new), "replaces the event days touched"),
     )
     for way, lake, load, note in loads:
@@ -119,7 +131,8 @@ def day(bench: Bench, landing: Landing, stream: Stream, scripts: dict[str, Scrip
     found = {way: fingerprint(lake) for way, lake, _, _ in loads}
     compare(found)
     check_answers(found[STREAM], landing.answers)
-    shutil.rmtree(replacing.root)
+    for script in (pruned, replacing):
+        shutil.rmtree(script.root)
     bench.say("day        outputs are equal, and what the generator says they must be")
     return found[STREAM]
 
