@@ -32,7 +32,7 @@ from stream_assets.settings import Settings
 Result = TypeVar("Result")
 Mode = Literal["append", "overwrite"]
 COMMIT_ATTEMPTS = 8
-FEW_DAYS = 400
+MOST_LISTED_DAYS = 400
 FEW_ROWS, FEW_BYTES = 50_000, 64 << 20
 UNPACKED = 10
 """How much larger rows are in memory than in the files of a table, at a guess on the safe side."""
@@ -198,7 +198,7 @@ def in_days(column: str, days: Iterable[date]) -> str:
     Days are a set, so that the code Spark generates is the same for others of them, and very many are ranges.
     """
     days = sorted(set(days))
-    if 1 < len(days) <= FEW_DAYS:
+    if 1 < len(days) <= MOST_LISTED_DAYS:
         listed = ", ".join(f"date'{day}'" for day in days)
         return f"{column} in ({listed})"
     return (

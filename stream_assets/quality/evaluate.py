@@ -161,12 +161,13 @@ def _lost_digits(contract: Contract, column: Column, received: Expr) -> Expr:
     if contract.formats == {"csv"} or not column.type.startswith(("bigint", "decimal")):
         return F.lit(False)
     literal = rf'"{re.escape(column.source)}"\s*:\s*-?(?=[0-9]*[.eE])(?:[0-9]\.?){{16}}'
+    is_escaped = F.contains(F.col("_raw"), F.lit("\\u")) & ~F.contains(F.col("_raw"), F.lit(f'"{column.source}"'))
     was_fraction = F.contains(received, F.lit(".")) | F.contains(received, F.lit("E"))
     return (
         was_fraction
         & ~_is_verbatim(column.source, received)
         & F.col("_raw").rlike(_LONG_NUMBER)
-        & F.col("_raw").rlike(literal)
+        & (is_escaped | F.col("_raw").rlike(literal))
     )
 
 

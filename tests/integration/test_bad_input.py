@@ -130,6 +130,7 @@ record("too_large", '"amount":12345678901.12', "validity__amount__type")
 for name, colon in {"": ":", "_after_space": " :", "_after_spaces": "  : "}.items():
     data = f'"amount"{colon}12.34000000000000000001,"detail":{{"amount":12.34}}'
     record(f"too_many_digits_beside_fewer{name}", data, "validity__amount__type")
+record("too_many_digits_of_an_escaped_name", r'"\u0061mount":12.34000000000000000001', "validity__amount__type")
 record("the_same_digits_twice", '"amount":12.34,"detail":{"amount":12.34}', amount=Decimal("12.34"))
 record("trailing_zeros", '"amount":12.3400', amount=Decimal("12.34"))
 record("exponents", '"amount":1.5e2,"pieces":1e3', amount=Decimal("150.00"), pieces=1000)
