@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from stream_assets.bronze.land import bronze_table, stamp
+from stream_assets.bronze.land import CHANGED, as_landed, bronze_table, stamp
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
-from stream_assets.engine.log import read_ledger
+from stream_assets.engine.log import is_made, read_ledger
 from stream_assets.settings import Settings
 from stream_assets.sources.corrections import is_correction
 
@@ -49,13 +48,12 @@ def land_corrections(
 ) -> set[date]:
     """Add corrections that are not there yet. Returns the event days that get or lose a record; none the second time."""
     table = bronze_table(settings, contract)
+    token = delta.next_token(table.path, CHANGED)
     present = spark.table(table.qualified).where(is_correction()).select("_source", "_position", "_raw")
     received = as_received(spark, corrections).join(present, ["_source", "_position", "_raw"], "left_anti")
     headers = sorted({c.header for c in corrections if c.header})
-    stamped = stamp(received, contract, headers).withColumns(
-        {"_run_id": F.lit(run_id), "_contract_version": F.lit(contract.version)}
-    )
-    fresh = stamped.select("_delivery_date", "_event_date", "_source", "_position", "_raw").collect()
+    rows = as_landed(stamp(received, contract, headers), table, contract, run_id)
+    fresh = rows.select("_delivery_date", "_event_date", "_source", "_position", "_raw").collect()
     if fresh:
         days = sorted({row["_delivery_date"] for row in fresh})
         before = read_ledger(table.path, days)
@@ -64,9 +62,9 @@ def land_corrections(
             for day in days
         }
         commit = Commit(run_id, contract.name, "bronze", contract.version, entries)
-        writer = stamped.select(*[c for c in table.columns if c in stamped.columns]).write.format("delta")
-        writer = writer.mode("append").option("userMetadata", commit.to_json())
-        delta.commit_by_spark(table.path, lambda: writer.save(table.path))
+        delta.append_once(table, rows, commit=commit, token=token)
+        if not is_made(table.path, commit):  # one of these days was changed meanwhile
+            return land_corrections(spark, settings, contract, corrections, run_id=run_id)
     places = {(row["_source"], row["_position"]) for row in fresh}
     originals = {c.event_date for c in corrections if (c.source, c.position) in places}
     return originals | {row["_event_date"] for row in fresh}

@@ -16,7 +16,7 @@ from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.held import is_held, is_let_go
 from stream_assets.engine.ledger import Commit
-from stream_assets.engine.log import read_ledger
+from stream_assets.engine.log import is_made, read_ledger
 from stream_assets.engine.session import one_task_per_file
 from stream_assets.errors import LakeError
 from stream_assets.quality.evaluate import in_window, typed
@@ -28,6 +28,8 @@ from stream_assets.sources.files import Delivery, LandedFile, inspect_deliveries
 
 LANDING_VERSION = 3
 """Raise when landing computes something else from the same files: every delivery is then landed anew."""
+CHANGED = "deliveries"
+"""Name of the tokens of commits that change days that were landed before: who began before another such commit begins again."""
 OF_MESSAGES = ("_decoding", "_message_key", "_message_headers")
 """Columns that only records of a topic have."""
 
@@ -113,6 +115,7 @@ def land(
     delta.ensure(spark, table)
     found = inspect_deliveries(settings, contract, days)
     deliveries = [d for d in found if d.is_complete]
+    token = delta.next_token(table.path, CHANGED)
     before = read_ledger(table.path, days)
     last = {d.day: before.get(d.day.isoformat(), {}) for d in deliveries}
     new = {d.day for d in deliveries if not is_landed(d, last[d.day])}
@@ -130,7 +133,9 @@ def land(
         written = {day: entry | ({"erased": erased[day]} if day in erased else {}) for day, entry in written.items()}
         commit = Commit(run_id, contract.name, "bronze", contract.version, written)
         size = delta.Size(sum(d.rows for d in changed), sum(d.bytes for d in changed))
-        _write(spark, table, contract, stamp(received, contract, headers), commit, size)
+        rows = as_landed(stamp(received, contract, headers), table, contract, run_id)
+        if not _write(spark, table, rows, commit, size, token if any(last[d.day] for d in changed) else None):
+            return land(spark, settings, contract, days, run_id=run_id, again=again)
     known = {**before, **written}
     landed = tuple(d.day for d in changed)
     counts = count_records(table, days)
@@ -161,23 +166,34 @@ def _receive(
     return received, headers, {row["_delivery_date"].isoformat(): row["count"] for row in counted}
 
 
-def _write(
-    spark: SparkSession, table: delta.Table, contract: Contract, stamped: DataFrame, commit: Commit, size: delta.Size
-) -> None:
-    days = [date.fromisoformat(day) for day in commit.days]
-    rows = stamped.select(
+def as_landed(stamped: DataFrame, table: delta.Table, contract: Contract, run_id: str) -> DataFrame:
+    """The rows of Bronze of records that came in no message."""
+    return stamped.select(
         "*",
         *[F.lit(None).cast(table.columns[name][0]).alias(name) for name in OF_MESSAGES],
-        F.lit(commit.run_id).alias("_run_id"),
+        F.lit(run_id).alias("_run_id"),
         F.lit(contract.version).alias("_contract_version"),
     )
+
+
+def _write(
+    spark: SparkSession,
+    table: delta.Table,
+    rows: DataFrame,
+    commit: Commit,
+    size: delta.Size,
+    token: delta.Token | None,
+) -> bool:
+    """Replace the days of a commit; False if somebody else changed days since the token was looked up."""
+    days = [date.fromisoformat(day) for day in commit.days]
     if any("corrections" in entry for entry in commit.days.values()):
         # What people corrected is a delivery of its own: the producer's coming again does not take it away.
         corrected = spark.table(table.qualified).where(delta.in_days("_delivery_date", days)).where(is_correction())
         rows = rows.unionByName(corrected, allowMissingColumns=True)
         size += delta.size_of(table, days)
     with one_task_per_file(spark):
-        delta.replace_days(table, rows, days=days, commit=commit, size=size)
+        delta.replace_days(table, rows, days=days, commit=commit, token=token, size=size)
+    return token is None or is_made(table.path, commit)
 
 
 def _corrections(before: dict[str, dict[str, Any]], delivery: Delivery) -> dict[str, str]:

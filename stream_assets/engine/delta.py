@@ -31,6 +31,11 @@ from stream_assets.settings import Settings
 
 Result = TypeVar("Result")
 Mode = Literal["append", "overwrite"]
+Token = tuple[str, int]
+"""A name, and a number that grows: Delta keeps the last number of each name, and makes no commit with one that is not higher.
+
+There should be few names: every checkpoint of a table carries all of them.
+"""
 COMMIT_ATTEMPTS = 8
 MOST_LISTED_DAYS = 400
 FEW_ROWS, FEW_BYTES = 50_000, 64 << 20
@@ -124,14 +129,16 @@ def replace_days(
     *,
     days: Iterable[date],
     commit: Commit,
+    token: Token | None = None,
     size: Size | None = None,
     at_hand: Callable[[], DataFrame] | None = None,
 ) -> None:
-    """Replace exactly these days by these rows, atomically.
+    """Replace exactly these days by these rows, atomically, unless a commit with this token was made before.
 
     `at_hand` gives the same rows in a quicker way if they are few. It may look at what they replace: if that changes, it is asked again.
     """
-    _write(table, rows, commit, {"replaceWhere": in_days(str(table.partition_by), days)}, size=size, at_hand=at_hand)
+    options = {"replaceWhere": in_days(str(table.partition_by), days), **(_once(token) if token else {})}
+    _write(table, rows, commit, options, size=size, at_hand=at_hand)
 
 
 def replace_all(
@@ -139,13 +146,6 @@ def replace_all(
 ) -> None:
     """Replace the whole table by these rows, atomically, if it still has the version `since` which they were computed."""
     _write(table, rows, commit, {}, size=size, since=since)
-
-
-Token = tuple[str, int]
-"""A name, and a number that grows: Delta keeps the last number of each name, and makes no commit with one that is not higher.
-
-There should be few names: every checkpoint of a table carries all of them.
-"""
 
 
 def append_once(
@@ -156,6 +156,12 @@ def append_once(
     Delta looks the token up in the transaction itself, so of two writers with one token only one can commit.
     """
     _write(table, rows, commit, _once(token) if token else {}, mode="append", size=size)
+
+
+def next_token(path: str, name: str) -> Token:
+    """The token of the next commit of this name. Looked up before what the commit depends on, it is used up when that has changed."""
+    last = DeltaTable(path).transaction_version(name)
+    return name, 0 if last is None else last + 1
 
 
 def replace_where(table: Table, rows: DataFrame, *, where: str, commit: Commit, token: Token) -> None:

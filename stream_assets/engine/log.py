@@ -12,7 +12,7 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
 from stream_assets.engine.files import files_in
-from stream_assets.engine.ledger import parse_page
+from stream_assets.engine.ledger import Commit, parse_page
 from stream_assets.engine.session import filesystem_of
 
 RECENT_COMMITS = 200
@@ -55,6 +55,12 @@ def read_log(path: str, newest: int | None = None) -> list[LoggedCommit]:
     except TableNotFoundError:
         return []
     return sorted((_to_commit(info) for info in history), key=lambda commit: commit.version)
+
+
+def is_made(path: str, commit: Commit) -> bool:
+    """Whether a commit is among the last ones: Delta does not say that it made none because its token was used."""
+    page = parse_page(commit.to_json())
+    return any(logged.page == page for logged in read_log(path, RECENT_COMMITS))
 
 
 def newest_version(path: str) -> int | None:

@@ -88,12 +88,12 @@ def test_a_backfill_and_a_live_load_at_once(
         assert sorted(row["reading_id"] for row in rows(lake, "silver", "readings")) == sorted(delivered)
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
-    """Let something else happen once, right before the next commit to Silver."""
+def interrupt(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], layer: str = "silver") -> None:
+    """Let something else happen once, right before the next commit to a layer."""
     write, waiting = delta._write, [meanwhile]
 
     def write_late(table: delta.Table, *args: Any, **options: Any) -> None:
-        if table.layer == "silver" and waiting:
+        if table.layer == layer and waiting:
             waiting.pop()()
         write(table, *args, **options)
 

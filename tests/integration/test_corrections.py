@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from stream_assets.bronze.correct import Correction, land_corrections
+from stream_assets.engine import delta
 from stream_assets.settings import Settings
 from stream_assets.sources.corrections import correction_source
 from tests.documents import contract, document
+from tests.integration.test_concurrency import interrupt
 from tests.lakes import as_lines, contents, deliver, land_days, ledger, refine_days, rows
 
 DAY = date(2025, 3, 4)
@@ -69,3 +71,52 @@ def test_a_correction_of_the_day_stands_in_for_its_original(
     assert [row["_resolution"] for row in rows(lake, "quarantine", "readings")] == ["corrected"] * 3
     told = ledger(lake, "silver", "readings").values()
     assert [sum(entry[name] for entry in told) for name in ("rows_in", "accepted", "duplicates")] == [7, 4, 3]
+
+
+@pytest.mark.parametrize("is_small", [True, False], ids=["written by delta-rs", "written by Spark"])
+@pytest.mark.parametrize("first", ["correction", "delivery"])
+def test_a_delivery_that_comes_again_while_it_is_corrected(
+    first: str, is_small: bool, lake: Settings, spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever commits first, while the other was about to: both are there, and the ledger says so."""
+    monkeypatch.setattr(delta.Size, "is_small", property(lambda _: is_small))
+    law = contract(tmp_path, document(maxLateness=2))
+    deliver(lake, FILE, as_lines(DELIVERED))
+    land_days(spark, lake, law, DAY)
+    # An earlier correction: what is known of the day is then not nothing, but old.
+    land_corrections(spark, lake, law, CORRECTIONS[:1], run_id="person")
+    before = ledger(lake, "bronze", "readings")[str(DAY)]
+    deliver(lake, f"readings/{DAY}/more.jsonl", as_lines([reading("more", at(DAY), 5)]))
+
+    acts = {
+        "correction": lambda: land_corrections(spark, lake, law, CORRECTIONS[1:], run_id="person"),
+        "delivery": lambda: land_days(spark, lake, law, DAY),
+    }
+    interrupt(monkeypatch, acts.pop(first), "bronze")
+    (act,) = acts.values()
+    act()
+    after = ledger(lake, "bronze", "readings")[str(DAY)]
+    assert after["rows_in"] == 5
+    assert after["files"] != before["files"]
+    assert after["corrections"] != before["corrections"]
+    refine_days(spark, lake, law, *DAYS)
+    silver = {row["reading_id"]: row["pieces"] for row in rows(lake, "silver", "readings")}
+    assert silver == {"no time": 1, "wrong day": 2, "same day": 3, "sound": 1, "more": 5}
+    assert contents(lake, "quarantine", "readings") == []
+    assert land_corrections(spark, lake, law, CORRECTIONS, run_id="person") == set()
+    assert land_days(spark, lake, law, DAY).landed == ()
+
+
+def test_a_first_correction_while_its_delivery_comes_again(
+    lake: Settings, spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The landing looked when there was none."""
+    law = contract(tmp_path, document(maxLateness=2))
+    deliver(lake, FILE, as_lines(DELIVERED))
+    land_days(spark, lake, law, DAY)
+    deliver(lake, f"readings/{DAY}/more.jsonl", as_lines([reading("more", at(DAY), 5)]))
+    interrupt(monkeypatch, lambda: land_corrections(spark, lake, law, CORRECTIONS, run_id="person"), "bronze")
+    assert land_days(spark, lake, law, DAY).landed == (DAY,)
+    refine_days(spark, lake, law, *DAYS)
+    silver = {row["reading_id"]: row["pieces"] for row in rows(lake, "silver", "readings")}
+    assert silver == {"no time": 1, "wrong day": 2, "same day": 3, "sound": 1, "more": 5}

@@ -89,6 +89,17 @@ def test_a_token_is_used_once_and_numbers_only_grow(path: str) -> None:
     assert numbers(path) == [0, 3, 9]
 
 
+def test_a_token_is_used_up_by_whoever_commits_first(path: str) -> None:
+    """It is looked up before what the rows depend on, so that nothing which came since is overwritten."""
+    replace(path, 1, DAYS[0])
+    mine = delta.next_token(path, "deliveries")
+    add(path, 2, delta.next_token(path, "deliveries"))
+    for token, found in ((mine, [1, 2]), (delta.next_token(path, "deliveries"), [3])):
+        once = {"txnAppId": token[0], "txnVersion": str(token[1])}
+        write(path, rows(3), {"replaceWhere": delta.in_days("day", DAYS[:1]), **once})
+        assert numbers(path) == found
+
+
 def test_without_a_token_rows_are_added_every_time(path: str) -> None:
     add(path, 1, None)
     add(path, 1, None)
