@@ -18,7 +18,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from stream_assets.bronze.land import Landing, bronze_table, count_records, counted_bytes, stamp
+from stream_assets.bronze.land import Landing, bronze_table, count_records, counted_bytes, lasting, stamp
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
@@ -231,7 +231,7 @@ def _entry(before: Mapping[str, Any], rows: Sequence[Row], part: Slice) -> dict[
         "sources": sources,
         "unreadable": before.get("unreadable", {}),
         "from_topic": True,
-        **{name: before[name] for name in ("corrections", "erased") if name in before},
+        **lasting(before),
     }
 
 

@@ -212,6 +212,11 @@ def _ledger_entry(delivery: Delivery) -> dict:
     }
 
 
+def lasting(before: Mapping[str, Any]) -> dict[str, Any]:
+    """What a day keeps in its entry when more of it comes: what people corrected, and whom it has forgotten."""
+    return {name: before[name] for name in ("corrections", "erased") if name in before}
+
+
 def counted_bytes(before: Mapping[str, Any], more: int) -> dict[str, int]:
     """The bytes of a day that got more of them; none if part of it was landed before anybody counted: unknown stays unknown."""
     is_known = not before or "bytes_in" in before

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stream_assets.bronze.land import Landing, bronze_table, count_records, counted_bytes, stamp
+from stream_assets.bronze.land import Landing, bronze_table, count_records, counted_bytes, lasting, stamp
 from stream_assets.contracts.model import Contract
 from stream_assets.engine import delta
 from stream_assets.engine.ledger import Commit
@@ -109,6 +109,7 @@ def _entry(before: Mapping[str, Any], look: Look, found: Sequence[tuple[str, str
         "sources": {},
         "unreadable": {},
         "from_topic": True,
+        **lasting(before),
     }
 
 

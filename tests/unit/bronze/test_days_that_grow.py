@@ -1,4 +1,4 @@
-"""Bytes of a day that grows: Silver chooses its writer by them, so what nobody counted must not look small."""
+"""Entries of a day that grows. Silver chooses its writer by the bytes in them, so what nobody counted must not look small."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -44,6 +44,12 @@ def test_bytes_add_up_and_unknown_ones_stay_unknown(entry_of: Any, law: Contract
     few, many = (refine._bytes_in({str(DAY): entry_of(b)}, law, [DAY]) for b in (COUNTED, UNCOUNTED))
     assert few == 42
     assert many > delta.FEW_BYTES
+
+
+@pytest.mark.parametrize("entry_of", [from_topic, from_table, replayed])
+def test_a_day_that_grows_keeps_its_corrections(entry_of: Any) -> None:
+    """Silver looks for corrections only where the ledger tells of some."""
+    assert entry_of({**COUNTED, "corrections": "some"})["corrections"] == "some"
 
 
 def test_a_replay_that_finds_less_leaves_less() -> None:
