@@ -11,6 +11,8 @@ from stream_assets.bronze.assets import touched_days
 from stream_assets.contracts.model import Contract
 from stream_assets.engine.delta import day_ranges
 from stream_assets.keys import asset_key, known_days
+from stream_assets.ops.backfill.missed import missed_days
+from stream_assets.ops.backfill.stale import Lake, Scope
 from stream_assets.settings import Settings
 
 BY_RUNS = dg.AssetSelection.groups("bronze", "silver", "quarantine", "gold")
@@ -79,8 +81,9 @@ def _label(cadence: timedelta) -> str:
 def _late_data_sensor(
     settings: Settings, contracts: list[Contract], partitions: dg.DailyPartitionsDefinition
 ) -> dg.SensorDefinition:
-    """When a Bronze load touched event days whose Silver is older than it, refresh exactly those days."""
+    """When a Bronze load touched event days whose Silver is older than it, refresh exactly those days, and what earlier loads left."""
     bronze = {contract.name: asset_key("bronze", contract.name) for contract in contracts}
+    laws = {contract.name: contract for contract in contracts}
     below = (dg.AssetSelection.assets(*bronze.values()).downstream() & BY_RUNS) - dg.AssetSelection.assets(
         *bronze.values()
     )
@@ -96,8 +99,9 @@ def _late_data_sensor(
         cursors: dict[str, int] = json.loads(context.cursor or "{}")
         datasets_by_range: dict[tuple[date, date], list[str]] = defaultdict(list)
         for name, key in bronze.items():
-            stale, cursors[name] = _stale_days(context.instance, name, key, cursors.get(name, 0))
-            for days in day_ranges(known_days(partitions, stale)):
+            stale, asked, cursors[name] = _stale_days(context.instance, name, key, cursors.get(name, 0))
+            missed = _missed(settings, laws[name], asked)
+            for days in day_ranges(known_days(partitions, stale | missed)):
                 datasets_by_range[days].append(name)
         requests = [_request(context, days, names, cursors) for days, names in sorted(datasets_by_range.items())]
         return dg.SensorResult(run_requests=requests, cursor=json.dumps(cursors))
@@ -118,9 +122,11 @@ def _request(
     )
 
 
-def _stale_days(instance: dg.DagsterInstance, name: str, key: dg.AssetKey, cursor: int) -> tuple[set[date], int]:
-    """Event days touched by finished Bronze loads after the cursor and not refined since; and the new cursor."""
-    stale: set[date] = set()
+def _stale_days(
+    instance: dg.DagsterInstance, name: str, key: dg.AssetKey, cursor: int
+) -> tuple[set[date], set[Scope], int]:
+    """Event days touched by finished Bronze loads after the cursor and not refined since; what runs were to load; the new cursor."""
+    stale, asked = set[date](), set[Scope]()
     for record in _landings(instance, key, cursor):
         run = instance.get_run_by_id(record.run_id)
         if run is not None and not run.is_finished:
@@ -129,7 +135,25 @@ def _stale_days(instance: dg.DagsterInstance, name: str, key: dg.AssetKey, curso
         if record.asset_materialization:
             touched = touched_days(record.asset_materialization)
             stale |= {day for day in touched if not _is_refined_since(instance, name, day, record.timestamp)}
-    return stale, cursor
+        if run is not None and record.partition_key:
+            asked.add(_asked(run, record.partition_key))
+    return stale, asked, cursor
+
+
+def _asked(run: dg.DagsterRun, day: str) -> Scope:
+    """The days a run was for."""
+    first, last = (run.tags.get(tag, day) for tag in (RANGE_START, RANGE_END))
+    return Scope(date.fromisoformat(first), date.fromisoformat(last))
+
+
+def _missed(settings: Settings, contract: Contract, asked: set[Scope]) -> set[date]:
+    """Days that earlier runs over the same deliveries left as they were.
+
+    One that was killed after its commit told nobody which days it touched, and to the run that was tried again nothing was new.
+    What streams land is not looked at: they report every few seconds, and each report would ask again for what is queued.
+    """
+    lake, assets = Lake(settings, {contract.name: contract}, {}), (f"bronze/{contract.name}", f"silver/{contract.name}")
+    return {day for scope in asked for day in missed_days(lake, assets, scope)}
 
 
 def _landings(instance: dg.DagsterInstance, key: dg.AssetKey, cursor: int) -> Iterator[dg.EventLogRecord]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import date, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -12,6 +13,8 @@ from stream_assets.bronze.assets import TOUCHED
 from stream_assets.build import build_defs
 from stream_assets.ops.automation import RANGE_END, RANGE_START, cron
 from stream_assets.settings import Settings
+from tests.documents import contract, document
+from tests.ledgers import MadeLake
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +84,32 @@ def test_the_same_load_is_not_asked_for_twice(defs: dg.Definitions) -> None:
         materialize(instance, "bronze", "2026-11-10", touched=["2026-11-09"])
         first = evaluate(defs, instance)
         assert not evaluate(defs, instance, first.cursor).run_requests
+
+
+def test_what_a_killed_run_left_is_asked_for_once_its_day_is_landed_again(tmp_path: Path) -> None:
+    """It landed a record of another day and told nobody. To the run after it nothing was new, so it touched no day."""
+    late, day = date(2025, 3, 5), date(2025, 3, 6)
+    lake = MadeLake(tmp_path / "home", contract(tmp_path / "contracts", document()))
+    for own in (late, day):
+        lake.land(own, own)
+    lake.refine(late, day)
+    lake.land(day, day, late, files="b")
+    lake.refine(day)
+    home = {"STREAM_HOME": str(tmp_path / "home"), "STREAM_CONTRACTS": str(tmp_path / "contracts")}
+    defs = build_defs(Settings.from_env({**os.environ, **home}))
+
+    @dg.asset(key=["bronze", "readings"], partitions_def=dg.DailyPartitionsDefinition("2025-03-01"))
+    def landed() -> dg.MaterializeResult:
+        return dg.MaterializeResult(metadata={TOUCHED: dg.MetadataValue.json([])})
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        dg.materialize([landed], instance=instance, partition_key=str(day))
+        asked = evaluate(defs, instance)
+        assert [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in asked.run_requests or []] == [(str(late), str(late))]
+        assert not evaluate(defs, instance, asked.cursor).run_requests
+        lake.refine(late)
+        dg.materialize([landed], instance=instance, partition_key=str(day))
+        assert not evaluate(defs, instance, asked.cursor).run_requests
 
 
 @pytest.mark.parametrize(
