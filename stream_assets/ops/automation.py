@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
 import dagster as dg
@@ -17,6 +17,7 @@ from stream_assets.settings import Settings
 
 BY_RUNS = dg.AssetSelection.groups("bronze", "silver", "quarantine", "gold")
 """What runs make. Live views are made by streams."""
+PARTITION = "dagster/partition"
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -83,7 +84,6 @@ def _late_data_sensor(
 ) -> dg.SensorDefinition:
     """When a Bronze load touched event days whose Silver is older than it, refresh exactly those days, and what earlier loads left."""
     bronze = {contract.name: asset_key("bronze", contract.name) for contract in contracts}
-    laws = {contract.name: contract for contract in contracts}
     below = (dg.AssetSelection.assets(*bronze.values()).downstream() & BY_RUNS) - dg.AssetSelection.assets(
         *bronze.values()
     )
@@ -98,9 +98,10 @@ def _late_data_sensor(
     def late_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursors: dict[str, int] = json.loads(context.cursor or "{}")
         datasets_by_range: dict[tuple[date, date], list[str]] = defaultdict(list)
-        for name, key in bronze.items():
-            stale, asked, cursors[name] = _stale_days(context.instance, name, key, cursors.get(name, 0))
-            missed = _missed(settings, laws[name], asked)
+        for contract in contracts:
+            name = contract.name
+            stale, asked, cursors[name] = _stale_days(context.instance, name, bronze[name], cursors.get(name, 0))
+            missed = _missed(settings, contract, asked)
             for days in day_ranges(known_days(partitions, stale | missed)):
                 datasets_by_range[days].append(name)
         requests = [_request(context, days, names, cursors) for days, names in sorted(datasets_by_range.items())]
@@ -135,15 +136,9 @@ def _stale_days(
         if record.asset_materialization:
             touched = touched_days(record.asset_materialization)
             stale |= {day for day in touched if not _is_refined_since(instance, name, day, record.timestamp)}
-        if run is not None and record.partition_key:
-            asked.add(_asked(run, record.partition_key))
+        if run is not None and (days := [date.fromisoformat(day) for day in days_asked(run.tags)]):
+            asked.add(Scope(min(days), max(days)))
     return stale, asked, cursor
-
-
-def _asked(run: dg.DagsterRun, day: str) -> Scope:
-    """The days a run was for."""
-    first, last = (run.tags.get(tag, day) for tag in (RANGE_START, RANGE_END))
-    return Scope(date.fromisoformat(first), date.fromisoformat(last))
 
 
 def _missed(settings: Settings, contract: Contract, asked: set[Scope]) -> set[date]:
@@ -171,6 +166,15 @@ def _is_refined_since(instance: dg.DagsterInstance, name: str, day: date, moment
         asset_key=asset_key("silver", name), asset_partitions=[day.isoformat()], after_timestamp=moment
     )
     return bool(instance.fetch_materializations(where, limit=1).records)
+
+
+def days_asked(tags: Mapping[str, str]) -> frozenset[str]:
+    """The days a run was asked for, by its tags."""
+    first, last = tags.get(RANGE_START), tags.get(RANGE_END)
+    if not first or not last:
+        return frozenset({tags[PARTITION]} if PARTITION in tags else ())
+    start, end = date.fromisoformat(first).toordinal(), date.fromisoformat(last).toordinal()
+    return frozenset(date.fromordinal(day).isoformat() for day in range(start, end + 1))
 
 
 def range_tags(first: date, last: date) -> dict[str, str]:

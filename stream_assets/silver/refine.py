@@ -167,14 +167,19 @@ def _together(earlier: Done, later: Done) -> Done:
 
 def deliveries_of(contract: Contract, days: Sequence[date]) -> list[date]:
     """The deliveries that may hold records of these days."""
-    late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
+    late, early = _reach(contract)
     return sorted({day + timedelta(days=n) for day in days for n in range(-early, late + 1)})
 
 
 def days_of(contract: Contract, deliveries: Sequence[date]) -> list[date]:
     """The days that these deliveries may hold records of."""
-    late, early = (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
+    late, early = _reach(contract)
     return sorted({delivery + timedelta(days=n) for delivery in deliveries for n in range(-late, early + 1)})
+
+
+def _reach(contract: Contract) -> tuple[int, int]:
+    """How many days after it happened, and before, a record may be delivered. Only events happen on another day."""
+    return (contract.max_lateness, 1) if contract.kind == "event" else (0, 0)
 
 
 def input_fingerprints(landed: Entries, contract: Contract, days: Sequence[date]) -> dict[str, str]:

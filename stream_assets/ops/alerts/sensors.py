@@ -20,7 +20,7 @@ from stream_assets.ops.alerts.channels import build_channels
 from stream_assets.ops.alerts.deliver import deliver, utc_now
 from stream_assets.ops.alerts.incidents import Severity
 from stream_assets.ops.alerts.outbox import Outbox
-from stream_assets.ops.automation import RANGE_END, RANGE_START
+from stream_assets.ops.automation import days_asked
 from stream_assets.quality.evidence import LOOK, REPLAY, SAMPLE
 from stream_assets.settings import Settings
 
@@ -28,7 +28,6 @@ LOOK_BACK = timedelta(days=1)
 """How far the first look goes."""
 PAGE = 200
 """Finished runs, and evaluations reported outside of runs, that one look takes in."""
-PARTITION = "dagster/partition"
 OUTSIDE_OF_RUNS = ""
 """The run id Dagster gives to what was reported without a run."""
 _FINISHED = (dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_SUCCESS)
@@ -162,7 +161,7 @@ def _read_run(
 ) -> tuple[judge.RunOutcome, list[tuple[float, judge.CheckOutcome]]]:
     """What a finished run tells about its assets and their checks."""
     run = instance.get_run_by_id(end.run_id)
-    days, job = _days(run.tags if run else {}), end.job_name or "a run"
+    days, job = days_asked(run.tags if run else {}), end.job_name or "a run"
     failed: dict[str, str] = {}
     succeeded: set[str] = set()
     checks = []
@@ -179,15 +178,6 @@ def _read_run(
     elif not failed:
         failed[job] = "an error outside of its steps"
     return judge.RunOutcome(end.run_id, days, failed, frozenset(succeeded), catalog.owners), checks
-
-
-def _days(tags: Mapping[str, str]) -> frozenset[str]:
-    """The days a run was asked for."""
-    first, last = tags.get(RANGE_START), tags.get(RANGE_END)
-    if not first or not last:
-        return frozenset({tags[PARTITION]} if PARTITION in tags else ())
-    start, end = date.fromisoformat(first).toordinal(), date.fromisoformat(last).toordinal()
-    return frozenset(date.fromordinal(day).isoformat() for day in range(start, end + 1))
 
 
 def _error_class(entry: dg.EventLogEntry) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Any
 
@@ -125,7 +125,7 @@ def _refined_cause(deliveries: Deliveries, day: str, before: str | None) -> str 
 def _about_to_land(lake: Lake, contract: Contract, landing: Iterable[str]) -> Causes:
     """Days that deliveries yet to be landed may hold records of."""
     days = days_of(contract, [date.fromisoformat(day) for day in landing])
-    first = contract.history_start - timedelta(contract.max_lateness if contract.kind == "event" else 0)
+    first = min(days_of(contract, [contract.history_start]))
     return {day.isoformat(): UPSTREAM for day in days if first <= day <= lake.today}
 
 

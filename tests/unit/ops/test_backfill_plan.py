@@ -18,22 +18,11 @@ from stream_assets.ops.backfill.estimate import History, StepRun, fit, rate_of
 from stream_assets.ops.backfill.make import Facts, Request, _Work, make_plan, scopes_of
 from stream_assets.ops.backfill.plan import Plan, ranges_of, stages_of
 from stream_assets.ops.backfill.stale import CODE, CONTRACT, INPUT, NEVER, UPSTREAM, WHOLE, Scope, find_stale
-from tests.documents import contract, document
 from tests.ledgers import FACTS, TOTALS, MadeLake
+from tests.unit.ops.conftest import DAYS
 
-DAYS = [date(2025, 3, n) for n in range(1, 7)]
 ALL = {name: Scope(DAYS[0], DAYS[-1]) for name in ("readings", "*")}
 ASSETS = ("silver/readings", "quarantine/readings", "gold/facts", "gold/totals")
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> MadeLake:
-    lake = MadeLake(tmp_path / "home", contract(tmp_path, document(maxLateness=2)))
-    for day in DAYS:
-        lake.land(day, day)
-    lake.refine(*DAYS)
-    lake.build(*DAYS)
-    return lake
 
 
 def iso(*days: date) -> list[str]:

@@ -17,21 +17,10 @@ from stream_assets.silver.audit import VERDICT
 from stream_assets.silver.refine import REFINE_VERSION
 from tests.documents import contract, document
 from tests.ledgers import FACTS, MadeLake
+from tests.unit.ops.conftest import DAYS
 
-DAYS = [date(2025, 3, n) for n in range(1, 7)]
 LATE, BETWEEN, LAST = DAYS[3:]
 ALL = ("bronze/readings", "silver/readings", "quarantine/readings", "gold/facts", "gold/totals")
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> MadeLake:
-    """Six days, each with a record of its own, made up to Gold."""
-    lake = MadeLake(tmp_path / "home", contract(tmp_path, document(maxLateness=2)))
-    for day in DAYS:
-        lake.land(day, day)
-    lake.refine(*DAYS)
-    lake.build(*DAYS)
-    return lake
 
 
 def missed(made: MadeLake, law: Contract | None = None, *, asked: date = LAST, wanted: tuple[str, ...] = ALL) -> list:
