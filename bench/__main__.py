@@ -13,12 +13,12 @@ from rich.console import Console
 from bench.data import SIZES
 from bench.peers import peers
 from bench.report import machine, show, show_streams, write
-from bench.scenarios import Bench, checks, quadruple, run_history
+from bench.scenarios import Bench, checks, longer, quadruple, run_history
 from bench.streams import LOADS, streams
 from stream_assets.settings import PROJECT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-SCENARIOS = ("full", "day", "backfill", "repair", "4x", "checks", "peers", "streams")
+SCENARIOS = ("full", "day", "backfill", "repair", "4x", "history", "checks", "peers", "streams")
 
 
 @app.command()
@@ -41,6 +41,8 @@ def main(
         run_history(bench, wanted)
     if "4x" in wanted:
         quadruple(bench)
+    if "history" in wanted:
+        longer(bench)
     if "checks" in wanted:
         checks(bench)
     if "peers" in wanted:

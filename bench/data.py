@@ -20,7 +20,7 @@ from stream_assets.sample.delivery import Delivery
 from stream_assets.sample.formats import write_file
 from stream_assets.sample.manifest import Ledger
 from stream_assets.sample.sales import sell
-from stream_assets.sample.world import World
+from stream_assets.sample.world import GROWTH_PER_DAY, World
 
 FIRST_DAY = date(2025, 1, 1)
 SEED = 7
@@ -33,25 +33,33 @@ class Size:
     days: int
     scale: float
     faults: bool = True
+    first_day: date = FIRST_DAY
 
     @property
     def name(self) -> str:
         """Folder name; other parameters, other folder."""
-        return f"{self.days}-days-scale-{self.scale:g}{'' if self.faults else '-clean'}"
+        since = "" if self.first_day == FIRST_DAY else f"-since-{self.first_day}"
+        return f"{self.days}-days{since}-scale-{self.scale:g}{'' if self.faults else '-clean'}"
 
     @property
     def last_day(self) -> date:
         """Last day of the history."""
-        return FIRST_DAY + timedelta(days=self.days - 1)
+        return self.first_day + timedelta(days=self.days - 1)
 
     @property
     def new_day(self) -> date:
         """The day that comes after the history."""
-        return FIRST_DAY + timedelta(days=self.days)
+        return self.first_day + timedelta(days=self.days)
 
     def times(self, factor: float) -> Size:
         """As many days with so many times the rows."""
         return replace(self, scale=self.scale * factor)
+
+    def longer(self, factor: int) -> Size:
+        """So many times the days, the last of them with as many rows: sales have grown from less."""
+        before = (factor - 1) * self.days
+        since = self.first_day - timedelta(days=before)
+        return replace(self, days=self.days * factor, first_day=since, scale=self.scale / GROWTH_PER_DAY**before)
 
 
 SIZES = {
@@ -91,7 +99,7 @@ def prepare_landing(root: Path, size: Size) -> Landing:
 
 
 def _generate(folder: Path, size: Size) -> dict[str, dict]:
-    world = World(start=FIRST_DAY, days=size.days + 1, scale=size.scale, seed=SEED, faults=size.faults)
+    world = World(start=size.first_day, days=size.days + 1, scale=size.scale, seed=SEED, faults=size.faults)
     ledger, rows, again = Ledger(), {}, {}
     for day, batches in _delivery_days(world):
         for dataset in (d for d in SAMPLE if d.name in batches):

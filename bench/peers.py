@@ -24,7 +24,6 @@ import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.data import FIRST_DAY
 from bench.job import SALT
 from bench.measure import Cost, run_measured
 from bench.scenarios import Bench, stream_at
@@ -113,10 +112,10 @@ def peers(bench: Bench) -> None:
     packages = _install(bench.root / "peers")
     landing = bench.landing(bench.size)
     with stream_at(bench, "peers", landing) as stream:
-        stream.run(FIRST_DAY, landing.size.last_day)
+        stream.run(landing.size.first_day, landing.size.last_day)
         settings = Settings.from_env(stream.env())
         contract = load_contracts(settings.contracts)["orders"]
-        days = [FIRST_DAY + timedelta(days=n) for n in range(landing.size.days)]
+        days = [landing.size.first_day + timedelta(days=n) for n in range(landing.size.days)]
         entries = read_ledger(settings.table_path("silver", contract.name), days)
         rows = sum(entries[str(day)]["rows_in"] for day in days)
         job = Job(open_session(settings), settings, contract, days, rows, stream)

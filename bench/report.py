@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench.measure import Measurement
 from bench.peers import CHECKS, PEER, PEER_BY_DAY, WITH, WITHOUT
-from bench.scenarios import DUCK, DUCK_PRUNED, DUCK_REPLACE, PYSPARK, STREAM
+from bench.scenarios import DUCK, DUCK_PRUNED, DUCK_REPLACE, FOUR_TIMES, ONCE, PYSPARK, STREAM
 from bench.streams import Figure
 from bench.verify import LAYERS
 
@@ -42,6 +42,7 @@ _RATIOS = (
     *[(f"Stream ÷ {way}, day", ("day", STREAM), ("day", way)) for way in (DUCK_PRUNED, DUCK_REPLACE)],
     *[(f"day ÷ full, {way}", ("day", way), ("full", way)) for way in (STREAM, PYSPARK, DUCK)],
     *[(f"4x ÷ 1x, {way}", ("4x", way), ("full", way)) for way in (STREAM, PYSPARK, DUCK)],
+    ("day on a history four times as long ÷ as it is", ("history", FOUR_TIMES), ("history", ONCE)),
     ("backfill as one range ÷ day by day", ("backfill", f"{STREAM}, one range"), ("backfill", f"{STREAM}, day by day")),
     (f"{PEER} ÷ Stream's checks", ("peers", PEER), ("peers", CHECKS)),
     (f"{PEER_BY_DAY} ÷ Stream's checks", ("peers", PEER_BY_DAY), ("peers", CHECKS)),

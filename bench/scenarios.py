@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
-from bench.data import FIRST_DAY, Landing, Size, prepare_landing
+from bench.data import Landing, Size, prepare_landing
 from bench.measure import Cost, Measurement
 from bench.verify import Fingerprint, check_answers, compare, fingerprint, layer_bytes
 from bench.ways import Script, Stream
@@ -21,6 +21,7 @@ BACKFILL_DAYS = 30
 SINGLE_DAYS = 3
 WARM_DAYS = 5
 """A warm engine is one that has loaded single days before: the JVM compiles what a day needs while it runs the first ones."""
+ONCE, FOUR_TIMES = f"{STREAM}, history as it is", f"{STREAM}, four times as long"
 MODULES = {PYSPARK: "bench.plain_pyspark", DUCK: "bench.duck"}
 
 
@@ -83,7 +84,7 @@ def run_history(bench: Bench, wanted: set[str]) -> None:
 
 def full(bench: Bench, scenario: str, landing: Landing, stream: Stream) -> dict[str, Script]:
     """Load the whole history into empty lakes, with cold engines."""
-    days = (FIRST_DAY, landing.size.last_day)
+    days = (landing.size.first_day, landing.size.last_day)
     rows = landing.rows_between(*days)
     bench.record(scenario, STREAM, stream.run(*days), rows, lake=stream.lake)
     scripts = {way: Script(module, landing, bench.work(f"{scenario}-{way}".lower())) for way, module in MODULES.items()}
@@ -97,10 +98,7 @@ def full(bench: Bench, scenario: str, landing: Landing, stream: Stream) -> dict[
 def day(bench: Bench, landing: Landing, stream: Stream, scripts: dict[str, Script]) -> Fingerprint:
     """Add the delivery of one new day: Stream on its warm engine, the scripts as they would be started that day."""
     new = landing.size.new_day
-    for back in reversed(range(WARM_DAYS)):
-        sent_again = landing.size.last_day - timedelta(days=back)
-        rows = landing.rows_between(sent_again, sent_again)
-        bench.record("warming", f"{STREAM}, day {WARM_DAYS - back}", _again(stream, sent_again, sent_again), rows)
+    _warm(bench, landing, stream)
     rows = landing.rows_between(new, new)
     pyspark, duck = scripts[PYSPARK], scripts[DUCK]
     pruned, replacing = duck.copy(bench.work("duckdb-pruned")), duck.copy(bench.work("duckdb-replacing"))
@@ -137,6 +135,14 @@ def day(bench: Bench, landing: Landing, stream: Stream, scripts: dict[str, Scrip
     return found[STREAM]
 
 
+def _warm(bench: Bench, landing: Landing, stream: Stream) -> None:
+    """Load the last days again, one by one."""
+    for back in reversed(range(WARM_DAYS)):
+        sent_again = landing.size.last_day - timedelta(days=back)
+        rows = landing.rows_between(sent_again, sent_again)
+        bench.record("warming", f"{STREAM}, day {WARM_DAYS - back}", _again(stream, sent_again, sent_again), rows)
+
+
 def backfill(bench: Bench, landing: Landing, stream: Stream, *, before: Fingerprint) -> None:
     """Load days again whose files were sent again: as one range, then some of them one by one."""
     count = min(BACKFILL_DAYS, landing.size.days)
@@ -155,9 +161,9 @@ def backfill(bench: Bench, landing: Landing, stream: Stream, *, before: Fingerpr
 
 def repair(bench: Bench, landing: Landing, stream: Stream, *, before: Fingerprint) -> None:
     """One delivery in the middle of history was sent again: find what is stale of it all, and make that."""
-    day = FIRST_DAY + timedelta(days=landing.size.days // 2)
+    day = landing.size.first_day + timedelta(days=landing.size.days // 2)
     stream.touch(day, day)
-    (plan, run), made = stream.repair(FIRST_DAY, landing.size.last_day)
+    (plan, run), made = stream.repair(landing.size.first_day, landing.size.last_day)
     note = f"{made} partitions in two layers and Gold; planning took {plan.seconds:.1f} s of it"
     bench.record("repair", STREAM, _times([plan, run], 1), landing.rows_between(day, day), note=note)
     compare({"before": before, "after the repair": fingerprint(stream.lake)})
@@ -185,10 +191,25 @@ def quadruple(bench: Bench) -> None:
         shutil.rmtree(at.root)
 
 
+def longer(bench: Bench) -> None:
+    """One new day by Stream, on the history and on one four times as long: what a day costs must not grow with it."""
+    for way, factor in ((ONCE, 1), (FOUR_TIMES, 4)):
+        landing = bench.landing(bench.size.longer(factor))
+        first, last, new = landing.size.first_day, landing.size.last_day, landing.size.new_day
+        with stream_at(bench, f"stream-history-{factor}", landing) as stream:
+            bench.record("loading", way, stream.run(first, last), landing.rows_between(first, last))
+            _warm(bench, landing, stream)
+            rows = landing.rows_between(new, new)
+            bench.record("history", way, stream.run(new, new), rows, lake=stream.lake)
+            check_answers(fingerprint(stream.lake), landing.answers)
+        shutil.rmtree(stream.root)
+    bench.say("history    outputs are what the generator says they must be")
+
+
 def checks(bench: Bench) -> None:
     """The full load of faultless deliveries by Stream, with the contracts' rules and without them."""
     landing = bench.landing(replace(bench.size, faults=False))
-    days = (FIRST_DAY, landing.size.last_day)
+    days = (landing.size.first_day, landing.size.last_day)
     rows, found = landing.rows_between(*days), {}
     for rules, name in ((True, "rules on"), (False, "rules off")):
         with stream_at(bench, f"stream-{name}".replace(" ", "-"), landing, rules=rules) as stream:

@@ -73,7 +73,7 @@ class Stream:
 
     def prepare(self) -> None:
         """What `make setup` does before the first run: folders, contracts, the dbt manifest."""
-        write_contracts(self.root / "contracts", rules=self.rules)
+        write_contracts(self.root / "contracts", self.landing.size.first_day, rules=self.rules)
         shutil.copytree(DBT_PROJECT, self.root / "dbt_project", dirs_exist_ok=True)
         self._stream("prepare")
 
@@ -132,13 +132,16 @@ class Stream:
         return found
 
 
-def write_contracts(folder: Path, *, rules: bool) -> None:
-    """The two contracts as they are, or without anything a record could break but its form, its types and its day."""
+def write_contracts(folder: Path, since: date, *, rules: bool) -> None:
+    """The two contracts, of a history since then: as they are, or without anything a record could break but its form, types and day."""
     folder.mkdir(parents=True, exist_ok=True)
     for dataset in DATASETS:
         file = SPECS / f"{dataset.name}.odcs.yaml"
         contract = yaml.safe_load(file.read_text(encoding="utf-8"))
         table, known = contract["schema"][0], {other.name for other in DATASETS}
+        for custom in contract["customProperties"]:
+            if custom["property"] == "replay":
+                custom["value"]["historyStart"] = since.isoformat()
         for column in table["properties"]:  # what points at datasets that are not part of the job
             if any(link["to"].partition(".")[0] not in known for link in column.get("relationships", ())):
                 del column["relationships"]
