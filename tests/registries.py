@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -56,3 +56,8 @@ def landed(lake: Settings) -> Landed:
 def as_sent(sent: Sequence[Sent]) -> Landed:
     """The same, as Kafka took it."""
     return sorted((s.source, s.offset, s.value) for s in sent)
+
+
+def days_since_now() -> list[date]:
+    """Days on which what these tests send may have come: midnight may have passed."""
+    return sorted({NOW.date(), datetime.now(UTC).date()})

@@ -19,9 +19,7 @@ from stream_assets.sources import registry as registries
 from stream_assets.streaming.events import sound_events
 from tests.brokers import live_contract, send, topic_of
 from tests.lakes import SALT, refine_days, rows
-from tests.registries import LATER, NOW, Writer, as_sent, landed
-
-TODAY = NOW.date()
+from tests.registries import LATER, NOW, Writer, as_sent, days_since_now, landed
 
 
 @pytest.fixture
@@ -37,13 +35,14 @@ def test_records_of_changing_schemas_reach_silver(spark: SparkSession, avro: Set
     law = live_contract(tmp_path, message_format="avro")
     follower(spark, avro, law, run_id="made")
     old, new = Writer(avro, law), Writer(avro, law, *LATER)
-    more = {"due_date": TODAY + timedelta(days=3), "text": "high", "is_final": True, "detail": {"a": 1}}
+    more = {"due_date": NOW.date() + timedelta(days=3), "text": "high", "is_final": True, "detail": {"a": 1}}
     sent = send(avro, topic_of(law), [(f"k{n}", old(n)) for n in range(30)])
     catch_up(spark, avro, law, run_id="first")
     sent += send(avro, topic_of(law), [(f"k{n}", new(n, **more) if n % 2 else old(n)) for n in range(30, 70)])
-    landing = catch_up(spark, avro, law, [TODAY], run_id="second")
-    assert (landed(avro), landing.rows) == (as_sent(sent), {TODAY: 70})
-    refine_days(spark, avro, law, TODAY)
+    days = days_since_now()
+    landing = catch_up(spark, avro, law, days, run_id="second")
+    assert (landed(avro), sum(landing.rows.values())) == (as_sent(sent), 70)
+    refine_days(spark, avro, law, *days)
     silver = {row["reading_id"]: row for row in rows(avro, "silver", "readings")}
     assert len(silver) == 70 and not rows(avro, "quarantine", "readings")
     for n in range(70):
@@ -72,7 +71,7 @@ def test_poison_is_quarantined_and_the_stream_goes_on(spark: SparkSession, avro:
     bad = {rule: send(avro, topic_of(law), [("k", value)])[0] for rule, value in poison.items()}
     sound += send(avro, topic_of(law), [(None, write(4, amount=None))])
     catch_up(spark, avro, law, run_id="test")
-    refine_days(spark, avro, law, TODAY)
+    refine_days(spark, avro, law, *days_since_now())
     aside = {(r["_source"], r["_position"]): (r["_violations"], r["_raw_bytes"]) for r in rows(avro, "quarantine", "readings")}  # fmt: skip
     assert aside == {(s.source, s.offset): ([f"validity__record__{rule}"], s.value) for rule, s in bad.items()}
     accepted = {(r["_source"], r["_position"]) for r in rows(avro, "silver", "readings")}

@@ -14,9 +14,7 @@ from stream_assets.settings import Settings
 from tests.brokers import live_contract, send, topic_of
 from tests.lakes import refine_days, rows
 from tests.protos import LATER, PLACE, READING, compiled, framed, type_of
-from tests.registries import NOW, as_sent, landed
-
-TODAY = NOW.date()
+from tests.registries import NOW, as_sent, days_since_now, landed
 
 
 def reading(number: int, **more: Any) -> dict[str, Any]:
@@ -53,8 +51,7 @@ def test_messages_of_changing_schemas_reach_silver(
     bad = {rule: send(live, topic, [("k", value)])[0] for rule, value in poison.items()}
     catch_up(spark, live, law, run_id="test")
     assert landed(live) == as_sent([*sent, *bad.values()])
-    arrived = {row["_delivery_date"] for row in rows(live, "bronze", "readings", ["_delivery_date"])}
-    refine_days(spark, live, law, *sorted({TODAY, *arrived}))
+    refine_days(spark, live, law, *days_since_now())
     silver = {row["reading_id"]: row for row in rows(live, "silver", "readings")}
     columns = ("taken_at", "amount", "pieces", "is_final", "text", "detail")
     for n in range(40):
