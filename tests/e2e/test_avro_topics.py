@@ -41,7 +41,7 @@ def test_records_of_changing_schemas_reach_silver(spark: SparkSession, avro: Set
     sent += send(avro, topic_of(law), [(f"k{n}", new(n, **more) if n % 2 else old(n)) for n in range(30, 70)])
     days = days_since_now()
     landing = catch_up(spark, avro, law, days, run_id="second")
-    assert (landed(avro), sum(landing.rows.values())) == (as_sent(sent), 70)
+    assert (landed(avro), [*landing.rows], sum(landing.rows.values())) == (as_sent(sent), days, 70)
     refine_days(spark, avro, law, *days)
     silver = {row["reading_id"]: row for row in rows(avro, "silver", "readings")}
     assert len(silver) == 70 and not rows(avro, "quarantine", "readings")
